@@ -3,17 +3,24 @@
 
 namespace penstock {
 
-Normalization Normalization::of(std::array<double, 3> mean, std::array<double, 3> deviation) {
+Normalization Normalization::of(const PerChannel<double>& mean, const PerChannel<double>& deviation, double white) {
   Normalization normalization;
-  for (int i = 0; i < 3; ++i) {
-    normalization.scale[i] = static_cast<float>(1 / (255 * deviation[i]));
+  for (size_t i = 0; i < mean.size(); ++i) {
+    if (deviation[i] == 0) continue;  // after the last channel
+    normalization.scale[i] = static_cast<float>(1 / (white * deviation[i]));
     normalization.bias[i] = static_cast<float>(-mean[i] / deviation[i]);
   }
   return normalization;
 }
 
+Normalization Normalization::plain(PixelType type) {
+  Normalization normalization;
+  normalization.scale.fill(1 / white_level(type));
+  return normalization;
+}
+
 const char* layout_name(Layout layout) {
-  constexpr const char* kNames[] = {"f32", "u8", "f16", "bf16", "f32-nhwc", "f16-nhwc", "bf16-nhwc"};
+  constexpr const char* kNames[] = {"f32", "u8", "f16", "bf16", "f32-nhwc", "f16-nhwc", "bf16-nhwc", "u16"};
   return kNames[static_cast<size_t>(layout)];
 }
 

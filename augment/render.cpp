@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "augment/detail/border_copies.h"
 #include "augment/detail/color_planes.h"
+#include "augment/detail/raster.h"
 #include "augment/detail/render_job.h"
 #include "augment/detail/sampling.h"
 #include "augment/footprint.h"
@@ -20,11 +22,13 @@ namespace {
 
 using detail::RenderJob;
 
+std::array<float, 3> first_three(const PerChannel<float>& values) { return {values[0], values[1], values[2]}; }
+
 constexpr std::array<std::array<float, 4>, 3> kSameColor{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
 
 void check(const Picture& picture, const Plan& plan) {
-  if (picture.channels != 1 && picture.channels != 3)
-    throw bug_error(concat("render: a picture of ", picture.channels, " channels; expected 1 or 3"));
+  if (picture.channels < 1 || picture.channels > kMaxChannels)
+    throw bug_error(concat("render: a picture of ", picture.channels, " channels; expected 1 to ", kMaxChannels));
   const Region needed = footprint(plan);
   if (needed.width == 0 || needed.height == 0) return;
   if (needed.x < picture.x || needed.y < picture.y || needed.x + needed.width > picture.x + picture.width ||
@@ -45,9 +49,9 @@ std::array<float, 3> recolored(const Plan& plan, const std::array<float, 3>& lev
 }
 
 /// One element of the output. Its first element_bytes() bytes are used.
-uint32_t element(float level, int channel, const RenderJob& job) {
-  const float value = level * job.normalization.scale[channel] + job.normalization.bias[channel];
-  switch (job.layout) {
+uint32_t element(float level, float scale, float bias, Layout layout) {
+  const float value = level * scale + bias;
+  switch (layout) {
     case Layout::kF32Nchw:
     case Layout::kF32Nhwc:
       return std::bit_cast<uint32_t>(value);
@@ -57,13 +61,15 @@ uint32_t element(float level, int channel, const RenderJob& job) {
     case Layout::kBf16Nchw:
     case Layout::kBf16Nhwc:
       return detail::bf16_bits(value);
+    case Layout::kU16Nhwc:
+      return static_cast<uint32_t>(std::nearbyint(std::clamp(level, 0.f, 65535.f)));
     case Layout::kU8Nhwc:
       break;
   }
   return static_cast<uint32_t>(std::nearbyint(std::clamp(level, 0.f, 255.f)));
 }
 
-void erase(const ErasedRect& rect, const RenderJob& job, int channels) {
+void erase(const ErasedRect& rect, const RenderJob& job, const Normalization& normalization, int channels) {
   const int height = job.plan->output_height, width = job.plan->output_width;
   const int top = std::max(rect.top, 0), bottom = std::min(rect.bottom, height);
   const int left = std::max(rect.left, 0), right = std::min(rect.right, width);
@@ -71,7 +77,8 @@ void erase(const ErasedRect& rect, const RenderJob& job, int channels) {
   const ptrdiff_t pixel_step = is_planar(job.layout) ? 1 : channels;
   const ptrdiff_t channel_step = is_planar(job.layout) ? static_cast<ptrdiff_t>(height) * width : 1;
   for (int channel = 0; channel < channels; ++channel) {
-    const uint32_t value = element(rect.level[channel], channel, job);
+    const uint32_t value = element(rect.level[channels > 3 ? 0 : channel], normalization.scale[channel],
+                                   normalization.bias[channel], job.layout);
     for (int row = top; row < bottom; ++row) {
       const ptrdiff_t line = static_cast<ptrdiff_t>(row) * width * pixel_step + channel * channel_step;
       for (int column = left; column < right; ++column) {
@@ -82,9 +89,27 @@ void erase(const ErasedRect& rect, const RenderJob& job, int channels) {
   }
 }
 
+void erase_all(const RenderJob& job, const Normalization& normalization, int channels) {
+  for (int i = 0; i < job.plan->erased_count; ++i) erase(job.plan->erased[i], job, normalization, channels);
+}
+
+void render_raster_view(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
+                        void* output) {
+  const bool has_own_type = layout == (picture.type == PixelType::kU8 ? Layout::kU8Nhwc : Layout::kU16Nhwc);
+  if (plan.color != kSameColor || plan.color_step_count > 0 || (has_levels(layout) && !has_own_type) ||
+      (has_levels(layout) && picture.type == PixelType::kF32))
+    throw bug_error(concat("render: a picture of ", pixels_text(picture.type, picture.channels), " with ",
+                           plan.color_step_count, " colour steps to ", layout_name(layout),
+                           "; expected no colours, and a layout of floats or of its own type"));
+  detail::render_raster(picture, plan, normalization, layout, output);
+  const RenderJob job{.plan = &plan, .layout = layout, .output = output};
+  detail::copy_into_border(job, picture.channels);
+  erase_all(job, normalization, picture.channels);
+}
+
 /// render() for a plan whose view is the whole picture.
-void render_view(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
-                 void* output) {
+void render_photo_view(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
+                       void* output) {
   const bool is_empty = picture.height == 0 || picture.width == 0;
   const int64_t byte_count = is_empty ? 0
                                       : static_cast<int64_t>(picture.height - 1) * picture.row_stride +
@@ -99,7 +124,7 @@ void render_view(const Picture& picture, const Plan& plan, const Normalization& 
                 .plan = &plan,
                 .is_recolored = plan.color != kSameColor,
                 .fill_level = plan.fill,
-                .normalization = normalization,
+                .normalization = {first_three(normalization.scale), first_three(normalization.bias)},
                 .layout = layout,
                 .output = output};
   // Pixels are fetched 4 bytes at a time; a picture of fewer than 4 bytes is copied here.
@@ -115,13 +140,14 @@ void render_view(const Picture& picture, const Plan& plan, const Normalization& 
     detail::render_rows(job, picture.channels);
   else
     detail::render_colored(job, picture.channels);
-  for (int i = 0; i < plan.erased_count; ++i) erase(plan.erased[i], job, picture.channels);
+  erase_all(job, normalization, picture.channels);
 }
 
 }  // namespace
 
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output) {
   check(picture, plan);
+  const auto render_view = is_raster(picture.type, picture.channels) ? render_raster_view : render_photo_view;
   if (plan.view == Region{0, 0, plan.input_width, plan.input_height})
     return render_view(picture, plan, normalization, layout, output);
   Picture part = picture;  // the same pixels, with coordinates counted from the view's corner

@@ -11,14 +11,15 @@
 
 namespace penstock {
 
-/// A view of decoded pixels: u8, H x W x C, interleaved, rows `row_stride` bytes apart. It is the part of the stored
+/// A view of decoded pixels: H x W x C, interleaved, rows `row_stride` bytes apart. It is the part of the stored
 /// picture whose upper left pixel is (x, y); a whole picture has x = y = 0. The decoder that returned it says how long
-/// it is valid.
+/// it is valid. Levels of u16 and f32 need not be aligned.
 struct Picture {
   const uint8_t* pixels = nullptr;
   ptrdiff_t row_stride = 0;  // bytes
   int height = 0, width = 0, channels = 0;
   int x = 0, y = 0;  // position in the stored picture, pixels
+  PixelType type = PixelType::kU8;
 };
 
 /// Writes one sample to `output`: H and W are plan.output_height and plan.output_width, C is picture.channels. f32
@@ -27,10 +28,13 @@ struct Picture {
 ///
 /// Determinism: the bits are the same on every instruction set (SSE4, AVX2, AVX-512; chosen at run time). Coordinates
 /// are f32 (f64 with kAntialias), and every product is rounded before it is added (no fused multiply-add).
-/// Accuracy: kAntialias sums in fixed point; the result is within 0.05 levels of the exact sum.
-/// Requires: the picture covers footprint(plan). Output pixels outside of the *stored* picture take plan.fill, unless
-/// they lie in a border of copies.
-/// Thread-safety: may be called on any thread; its scratch memory is per thread.
+/// Accuracy: kAntialias sums in fixed point; the result is within 0.05 levels of the exact sum. Of a raster it sums in
+/// f32.
+/// Rasters (pixels.h) have the same map, filters and borders, and 1 to kMaxChannels channels. What the plan says in
+/// levels is in the levels of the picture; of more than 3 channels each has the first level. A NaN spreads to what it
+/// is interpolated with. Requires for a raster: no colours in the plan; a layout of f32, f16 or bf16, or of its own
+/// type. Requires: the picture covers footprint(plan). Output pixels outside of the *stored* picture take plan.fill,
+/// unless they lie in a border of copies. Thread-safety: may be called on any thread; its scratch memory is per thread.
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output);
 
 /// The instruction sets that both this build and this processor have, by the names of Highway ("AVX3" is AVX-512). The

@@ -23,6 +23,12 @@ void check_excluded(const Spec& spec, const std::vector<std::string>& names_befo
           concat(spec.where(), ": comes after ", before, ", and the two undo each other; expected one of the two"));
 }
 
+void check_has_colors(const Spec& spec, const DataStatistics& statistics) {
+  if (!is_raster(statistics.pixels, statistics.channels)) return;
+  throw config_error(concat(spec.where(), ": pictures have ", pixels_text(statistics.pixels, statistics.channels),
+                            "; expected 1 or 3 channels of u8"));
+}
+
 /// The hulls of boxes after a map that is along the axes.
 std::vector<Box> moved_by(const Affine& map, std::span<const Box> boxes) {
   std::vector<Box> moved;
@@ -38,7 +44,8 @@ std::vector<Box> moved_by(const Affine& map, std::span<const Box> boxes) {
 
 }  // namespace
 
-Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) : statistics_(statistics) {
+Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
+    : statistics_(statistics), normalization_(Normalization::plain(statistics.pixels)) {
   std::vector<std::string> texts, names;  // of the transforms so far
   std::string erasing;                    // the first transform that erases
   std::string border_crop;                // text of the one whose border is copies
@@ -53,6 +60,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     if (color_steps_ > Plan::kMaxColorSteps)
       throw config_error(concat(spec.where(), ": brings the list to ", color_steps_, " colour steps; expected at most ",
                                 Plan::kMaxColorSteps));
+    if (effect == Transform::Effect::kColor || transform->color_steps() > 0) check_has_colors(spec, statistics);
     if (effect == Transform::Effect::kColor && erase_count > 0)
       throw config_error(concat(spec.where(), ": comes after ", erasing,
                                 ", whose rectangle it would have to recolour; "

@@ -52,8 +52,11 @@ class Transform {
 /// What a factory may want to know of the data: `normalize` without keys takes the data set's own statistics.
 struct DataStatistics {
   int channels = 1;
-  std::array<double, 3> mean{0, 0, 0};       // of level / 255, one entry per channel
-  std::array<double, 3> deviation{1, 1, 1};  // standard deviation of level / 255, one entry per channel
+  PerChannel<double> mean{0, 0, 0};       // of level / white_level(pixels)
+  PerChannel<double> deviation{1, 1, 1};  // standard deviation of level / white_level(pixels)
+  PixelType pixels = PixelType::kU8;
+
+  double white() const { return white_level(pixels); }
 };
 
 /// What a transform says about itself, besides its keys.
@@ -88,9 +91,9 @@ std::string deterministic_part(const std::string& spec_list);
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// after `erase`, geometry other than flips after a border of copies, more colour steps than a plan holds, two
-/// `normalize`, two of `mixup` and `cutmix`, and two that exclude each other. Thread-safety: immutable after
-/// construction; plan() may be called from many threads.
+/// after `erase`, one of colour for rasters (pixels.h), geometry other than flips after a border of copies, more colour
+/// steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`, and two that exclude each other.
+/// Thread-safety: immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);

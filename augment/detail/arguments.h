@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "augment/plan.h"
+#include "augment/transform.h"
 #include "core/error.h"
 #include "core/spec.h"
 #include "core/text.h"
@@ -28,18 +30,23 @@ inline int length(const Spec& spec, const std::string& key, int fallback) {
   return length;
 }
 
-/// A level with which a picture is filled.
-inline float level(const Spec& spec, const std::string& key, double fallback) {
+/// A level with which a picture is filled: one that its pixels can have.
+inline float level(const Spec& spec, const std::string& key, double fallback, const DataStatistics& statistics) {
   const double level = spec.get(key, fallback);
-  if (level < 0 || level > 255)
-    throw config_error(concat(spec.where(), ": ", key, " is ", level, "; expected a level from 0 to 255"));
+  if (statistics.pixels == PixelType::kF32) {
+    if (std::isfinite(static_cast<float>(level))) return static_cast<float>(level);
+    throw config_error(concat(spec.where(), ": ", key, " is ", level, "; expected a finite f32"));
+  }
+  if (level < 0 || level > statistics.white())
+    throw config_error(
+        concat(spec.where(), ": ", key, " is ", level, "; expected a level from 0 to ", statistics.white()));
   return static_cast<float>(level);
 }
 
 /// Nothing where the key is not given. The plan then keeps its fill, which is 0 unless another transform has set one.
-inline std::optional<float> fill(const Spec& spec) {
+inline std::optional<float> fill(const Spec& spec, const DataStatistics& statistics) {
   if (!spec.has("fill")) return std::nullopt;
-  return level(spec, "fill", 0);
+  return level(spec, "fill", 0, statistics);
 }
 
 /// A list of numbers whose length is one of `counts`. A single 0 where the key is not given.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace penstock::detail {
 namespace {
@@ -17,23 +18,23 @@ Shown shown(int first, int size, int output_size) {
   return {std::clamp(first, 0, output_size), std::clamp(first + size, 0, output_size)};
 }
 
-/// One plane of H x W elements of kBytes each.
-template <size_t kBytes>
-void copy_plane(const Plan& plan, uint8_t* plane) {
+/// One plane of H x W elements of `pixel_bytes` each, whose type is std::integral_constant where their size is known.
+template <class Size>
+void copy_plane(const Plan& plan, uint8_t* plane, Size pixel_bytes) {
   const Region& inside = plan.inside;
   const int width = plan.output_width, height = plan.output_height;
   const Shown columns = shown(inside.x, inside.width, width), rows = shown(inside.y, inside.height, height);
-  const auto line = [&](int row) { return plane + static_cast<size_t>(row) * width * kBytes; };
+  const auto line = [&](int row) { return plane + static_cast<size_t>(row) * width * pixel_bytes; };
   const auto copy_columns = [&](int row, int begin, int end) {
     for (int column = begin; column < end; ++column) {
       const int from = inside.x + pixel_at(plan.border, column - inside.x, inside.width);
-      std::memcpy(line(row) + column * kBytes, line(row) + from * kBytes, kBytes);
+      std::memcpy(line(row) + column * pixel_bytes, line(row) + from * pixel_bytes, pixel_bytes);
     }
   };
   const auto copy_rows = [&](int begin, int end) {
     for (int row = begin; row < end; ++row) {
       const int from = inside.y + pixel_at(plan.border, row - inside.y, inside.height);
-      std::memcpy(line(row), line(from), width * kBytes);
+      std::memcpy(line(row), line(from), width * pixel_bytes);
     }
   };
   for (int row = rows.begin; row < rows.end; ++row) {
@@ -46,11 +47,16 @@ void copy_plane(const Plan& plan, uint8_t* plane) {
 
 template <size_t kElement>
 void copy_elements(const RenderJob& job, int channels) {
+  using std::integral_constant;
   auto* const output = static_cast<uint8_t*>(job.output);
-  if (!is_planar(job.layout))
-    return channels == 1 ? copy_plane<kElement>(*job.plan, output) : copy_plane<3 * kElement>(*job.plan, output);
+  if (!is_planar(job.layout)) {
+    if (channels == 1) return copy_plane(*job.plan, output, integral_constant<size_t, kElement>());
+    if (channels == 3) return copy_plane(*job.plan, output, integral_constant<size_t, 3 * kElement>());
+    return copy_plane(*job.plan, output, static_cast<size_t>(channels) * kElement);
+  }
   const size_t plane_bytes = static_cast<size_t>(job.plan->output_height) * job.plan->output_width * kElement;
-  for (int i = 0; i < channels; ++i) copy_plane<kElement>(*job.plan, output + i * plane_bytes);
+  for (int i = 0; i < channels; ++i)
+    copy_plane(*job.plan, output + i * plane_bytes, integral_constant<size_t, kElement>());
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ struct PointStep {
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};  // kLinear: level * scale + offset
 };
 
+/// The first three channels of a Normalization: a job has no others.
+struct Scaling {
+  std::array<float, 3> scale{}, bias{};
+};
+
 struct RenderJob {
   const uint8_t* pixels = nullptr;  // at least 4 bytes can be read here
   uint32_t last_word = 0;           // in bytes; the greatest offset from `pixels` at which 4 bytes may be read
@@ -33,7 +38,7 @@ struct RenderJob {
   bool is_recolored = false;            // whether the colour matrix is not the identity
   std::array<float, 3> fill_level{};    // plan->fill after the colour matrix
   std::span<const PointStep> points{};  // applied after the colour matrix
-  Normalization normalization;
+  Scaling normalization;
   Layout layout = Layout::kF32Nchw;
   void* output = nullptr;
 };

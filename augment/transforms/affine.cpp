@@ -56,7 +56,7 @@ void read_shear(const Spec& spec, AffineRanges& ranges) {
       throw config_error(concat(spec.where(), ": shear is ", value, "; expected degrees above -90 and below 90"));
 }
 
-std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
   AffineRanges ranges;
   ranges.degrees = detail::angles(spec, "degrees", detail::numbers(spec, "degrees", {1, 2}));
   const auto translate = detail::numbers(spec, "translate", {1, 2});
@@ -69,7 +69,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
   if (ranges.scale.low <= 0)
     throw config_error(concat(spec.where(), ": scale is ", ranges.scale.low, "; expected more than 0"));
   read_shear(spec, ranges);
-  return std::make_unique<RandomAffine>(ranges, detail::filter(spec, "nearest", false), detail::level(spec, "fill", 0));
+  return std::make_unique<RandomAffine>(ranges, detail::filter(spec, "nearest", false),
+                                        detail::level(spec, "fill", 0, statistics));
 }
 
 const Registered<TransformKind> kRegistered{

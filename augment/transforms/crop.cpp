@@ -70,13 +70,13 @@ int padding(const Spec& spec, int fallback) {
   return pad;
 }
 
-std::unique_ptr<Transform> make_crop(const Spec& spec, const DataStatistics&) {
+std::unique_ptr<Transform> make_crop(const Spec& spec, const DataStatistics& statistics) {
   const bool has_size = spec.has("size") || spec.has("height") || spec.has("width");
   Window window;
   if (has_size || !spec.has("pad")) window.size = detail::size(spec);
   window.pad = padding(spec, 0);
   window.border = border(spec);
-  window.fill = detail::fill(spec);
+  window.fill = detail::fill(spec, statistics);
   if (window.size && window.border != Border::kFill) {
     const int side = std::min(window.size->height, window.size->width), most = widest_border(window.border, side);
     if (window.pad > most)

@@ -33,10 +33,13 @@ std::unique_ptr<Transform> make_cutout(const Spec& spec, const DataStatistics& s
   const int size = spec.get("size", 8);
   if (size < 1 || size > 65535)
     throw config_error(concat(spec.where(), ": size is ", size, "; expected 1 to 65535 pixels"));
+  if (statistics.channels > 3)
+    throw config_error(
+        concat(spec.where(), ": pictures have ", statistics.channels, " channels; expected 1 to 3, or erase(value=V)"));
   std::array<float, 3> level{};
   for (size_t i = 0; i < level.size(); ++i)
-    level[i] =
-        static_cast<float>(255 * statistics.mean[std::min<size_t>(i, static_cast<size_t>(statistics.channels) - 1)]);
+    level[i] = static_cast<float>(statistics.white() *
+                                  statistics.mean[std::min<size_t>(i, static_cast<size_t>(statistics.channels) - 1)]);
   return std::make_unique<Cutout>(size, level);
 }
 

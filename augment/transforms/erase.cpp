@@ -4,6 +4,7 @@
 // Deviation: `value` is on the picture's scale of 0..1 and is normalised with the picture, wherever normalize is in the
 // list. torchvision erases after Normalize with a value that is normalised already; its value=0 there is value=mean
 // here.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -58,10 +59,13 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
   if (ratio.low <= 0) throw config_error(concat(spec.where(), ": ratio is ", ratio.low, "; expected more than 0"));
   ranges.log_ratio = {std::log(ratio.low), std::log(ratio.high)};
   const auto values = spec.get("value", std::vector<double>{0});
-  if (values.size() != 1 && values.size() != static_cast<size_t>(statistics.channels))
-    throw config_error(concat(spec.where(), ": value has ", values.size(), " numbers; expected 1, or one for each of ",
-                              statistics.channels, " channels"));
-  for (size_t i = 0; i < 3; ++i) ranges.level[i] = static_cast<float>(255 * values[values.size() == 1 ? 0 : i]);
+  const auto channels = static_cast<size_t>(statistics.channels);
+  if (values.size() != 1 && (values.size() != channels || channels > 3))
+    throw config_error(concat(spec.where(), ": value has ", values.size(), " numbers; expected 1",
+                              channels > 3 ? " for pictures of " : ", or one for each of ", channels, " channels"));
+  for (size_t i = 0; i < 3; ++i)
+    ranges.level[i] =
+        static_cast<float>(statistics.white() * values[values.size() == 1 ? 0 : std::min(i, values.size() - 1)]);
   return std::make_unique<Erase>(ranges);
 }
 

@@ -35,9 +35,9 @@ class Letterbox final : public Transform {
   Filter filter_;
 };
 
-std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
   constexpr double kGrey = 114;  // LetterBox's
-  const float fill = detail::level(spec, "fill", kGrey);
+  const float fill = detail::level(spec, "fill", kGrey * (statistics.white() / 255), statistics);
   const Filter filter = detail::filter(spec, "antialias", true);
   return std::make_unique<Letterbox>(detail::size(spec), fill, filter);
 }

@@ -1,5 +1,5 @@
-// normalize: (level / 255 - mean) / std, per channel. Without keys, mean and std are those of the data set. In a
-// channel whose level is the same everywhere (std 0), only the mean is subtracted.
+// normalize: (level / 255 - mean) / std, per channel; level / 65535 of u16, and f32 as it is. Without keys, mean and
+// std are those of the data set. In a channel whose level is the same everywhere (std 0), only the mean is subtracted.
 #include <memory>
 
 #include "augment/transform.h"
@@ -22,16 +22,16 @@ class Normalize final : public Transform {
 };
 
 /// One number for all channels, or one number for each.
-std::array<double, 3> per_channel(const Spec& spec, const char* key, const std::array<double, 3>& fallback,
-                                  int channels) {
+PerChannel<double> per_channel(const Spec& spec, const char* key, const PerChannel<double>& fallback, int channels) {
   if (!spec.has(key)) return fallback;
   const auto values = spec.get(key, std::vector<double>{});
   if (values.size() != 1 && values.size() != static_cast<size_t>(channels))
     throw config_error(concat(spec.where(), ": ", key, " has ", values.size(), " numbers; expected 1",
-                              channels == 1 ? "" : " or 3", " for pictures of ", channels,
+                              channels == 1 ? "" : concat(" or ", channels), " for pictures of ", channels,
                               channels == 1 ? " channel" : " channels"));
-  if (values.size() == 1) return {values[0], values[0], values[0]};
-  return {values[0], values[1], values[2]};
+  PerChannel<double> each{};
+  for (size_t i = 0; i < static_cast<size_t>(channels); ++i) each[i] = values[values.size() == 1 ? 0 : i];
+  return each;
 }
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
@@ -46,7 +46,7 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
       throw config_error(concat(spec.where(), ": std of channel ", i, " is ", deviation[i], "; expected more than 0"));
     deviation[i] = 1;
   }
-  return std::make_unique<Normalize>(Normalization::of(mean, deviation));
+  return std::make_unique<Normalize>(Normalization::of(mean, deviation, statistics.white()));
 }
 
 const Registered<TransformKind> kRegistered{

@@ -28,11 +28,11 @@ class Rotate final : public Transform {
   std::optional<float> fill_;  // level; none: the plan's stays
 };
 
-std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
   if (!spec.has("degrees"))
     throw config_error(concat(spec.where(), ": degrees is not given; expected degrees=D or degrees=low:high"));
   const Range degrees = detail::angles(spec, "degrees", detail::numbers(spec, "degrees", {1, 2}));
-  return std::make_unique<Rotate>(degrees, detail::filter(spec, "nearest", false), detail::fill(spec));
+  return std::make_unique<Rotate>(degrees, detail::filter(spec, "nearest", false), detail::fill(spec, statistics));
 }
 
 const Registered<TransformKind> kRegistered{

@@ -42,12 +42,12 @@ class ScaleJitter final : public Transform {
   Filter filter_;
 };
 
-std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
   const Range scale = spec.get("scale", Range{0.1, 2});
   if (scale.low <= 0 || scale.high > 100)
     throw config_error(concat(spec.where(), ": scale is ", scale.low, ":", scale.high,
                               "; expected factors of more than 0 and up to 100"));
-  const auto fill = detail::fill(spec);
+  const auto fill = detail::fill(spec, statistics);
   const Filter filter = detail::filter(spec, "antialias", true);
   return std::make_unique<ScaleJitter>(detail::size(spec), scale, fill, filter);
 }

@@ -94,8 +94,8 @@ class TrivialAugment final : public Transform {
   std::optional<float> fill_;  // level; none: the plan's stays
 };
 
-std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
-  return std::make_unique<TrivialAugment>(detail::filter(spec, "nearest", false), detail::fill(spec));
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
+  return std::make_unique<TrivialAugment>(detail::filter(spec, "nearest", false), detail::fill(spec, statistics));
 }
 
 const Registered<TransformKind> kRegistered{

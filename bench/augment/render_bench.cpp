@@ -28,33 +28,40 @@ constexpr int kBatchSize = 64;
 /// Pictures of noise, and a plan for each sample, as a worker would have them. There are many small pictures, as in a
 /// mapped shard, but only one photograph, because in the loader a decoder has just written it and the caches hold it.
 struct Workload {
-  Workload(Extent extent, const char* transforms, int sample_count = kSampleCount, int picture_count = kSampleCount)
+  Workload(Extent extent, const char* transforms, int sample_count = kSampleCount, int picture_count = kSampleCount,
+           PixelType type = PixelType::kU8)
       : extent(extent),
-        pipeline(transforms, {.channels = extent.channels}),
+        type(type),
+        pipeline(transforms, {.channels = extent.channels, .pixels = type}),
         sample_count(sample_count),
         picture_count(picture_count) {
     Rng rng(1, 0, 0, 0);
     pixels.resize(static_cast<size_t>(picture_count) * sample_bytes());
-    for (auto& pixel : pixels) pixel = static_cast<uint8_t>(rng.next() >> 25);
+    // The upper byte of an f32 is below 0x40, so that it is finite and not subnormal.
+    for (auto& pixel : pixels) pixel = static_cast<uint8_t>(type == PixelType::kF32 ? 0x3F : rng.next() >> 25);
     for (int i = 0; i < sample_count; ++i) plans.push_back(plan(i));
     output.resize(static_cast<size_t>(kBatchSize) * plans[0].output_height * plans[0].output_width * extent.channels);
   }
 
-  size_t sample_bytes() const { return static_cast<size_t>(extent.height) * extent.width * extent.channels; }
+  size_t sample_bytes() const {
+    return static_cast<size_t>(extent.height) * extent.width * extent.channels * level_bytes(type);
+  }
   const uint8_t* sample(int i) const { return pixels.data() + i % picture_count * sample_bytes(); }
   Plan plan(int i) const { return pipeline.plan(extent.height, extent.width, 1, 0, static_cast<uint64_t>(i)); }
   Picture picture(int i) const {
     return {.pixels = sample(i),
-            .row_stride = static_cast<ptrdiff_t>(extent.width) * extent.channels,
+            .row_stride = static_cast<ptrdiff_t>(level_bytes(type)) * extent.width * extent.channels,
             .height = extent.height,
             .width = extent.width,
-            .channels = extent.channels};
+            .channels = extent.channels,
+            .type = type};
   }
   /// Where sample i of the batch is written. With small pictures a batch stays in the second-level cache, as in the
   /// loader.
   float* row(int i) { return output.data() + i % kBatchSize * (output.size() / kBatchSize); }
 
   Extent extent;
+  PixelType type;
   Pipeline pipeline;
   int sample_count, picture_count;
   std::vector<uint8_t> pixels;
@@ -81,6 +88,18 @@ Workload photograph_resize() {
 /// A crop of a photograph of the mean size in ImageNet.
 Workload photograph_crop() {
   return {{395, 468, 3}, "random-resized-crop(size=224),flip,normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 64, 1};
+}
+
+/// One picture of 395 x 468 with these channels, under a crop or an affine: the rasters of each kind beside grey of u8.
+Workload kind_crop(PixelType type, int channels) {
+  return {{395, 468, channels}, "random-resized-crop(size=224),flip,normalize(mean=0.5,std=0.2)", 64, 1, type};
+}
+Workload kind_affine(PixelType type, int channels) {
+  return {{395, 468, channels},
+          "affine(degrees=10,interpolation=bilinear),resize(height=224,width=224),normalize(mean=0.5,std=0.2)",
+          16,
+          1,
+          type};
 }
 
 /// A reduced photograph, followed by these colour steps.
@@ -212,6 +231,17 @@ BENCHMARK_CAPTURE(run_opencv, photograph_resize, photograph_resize())->UseManual
 BENCHMARK_CAPTURE(run_render, photograph_crop, photograph_crop())->UseManualTime();
 BENCHMARK_CAPTURE(run_layout, photograph_crop_f16, photograph_crop(), Layout::kF16Nchw)->UseManualTime();
 BENCHMARK_CAPTURE(run_layout, photograph_crop_u8, photograph_crop(), Layout::kU8Nhwc)->UseManualTime();
+BENCHMARK_CAPTURE(run_render, crop_u8x1, kind_crop(PixelType::kU8, 1))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, crop_u8x3, kind_crop(PixelType::kU8, 3))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, crop_u16x1, kind_crop(PixelType::kU16, 1))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, crop_u16x3, kind_crop(PixelType::kU16, 3))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, crop_u16x13, kind_crop(PixelType::kU16, 13))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, crop_f32x1, kind_crop(PixelType::kF32, 1))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, affine_u8x1, kind_affine(PixelType::kU8, 1))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, affine_u8x3, kind_affine(PixelType::kU8, 3))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, affine_u16x1, kind_affine(PixelType::kU16, 1))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, affine_u16x3, kind_affine(PixelType::kU16, 3))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, affine_f32x13, kind_affine(PixelType::kF32, 13))->UseManualTime();
 BENCHMARK_CAPTURE(run_render, color_none, colored({}))->UseManualTime();
 BENCHMARK_CAPTURE(run_render, color_brightness, colored({{ColorOp::kBrightness, 1.2f}}))->UseManualTime();
 BENCHMARK_CAPTURE(run_render, color_saturation, colored({{ColorOp::kSaturation, 1.2f}}))->UseManualTime();

@@ -16,7 +16,7 @@ namespace penstock {
 inline std::map<std::string, Layout> layout_names() {
   std::map<std::string, Layout> names;
   for (const Layout layout : {Layout::kF32Nchw, Layout::kU8Nhwc, Layout::kF16Nchw, Layout::kBf16Nchw, Layout::kF32Nhwc,
-                              Layout::kF16Nhwc, Layout::kBf16Nhwc})
+                              Layout::kF16Nhwc, Layout::kBf16Nhwc, Layout::kU16Nhwc})
     names.emplace(layout_name(layout), layout);
   return names;
 }
@@ -46,6 +46,12 @@ inline std::map<std::string, SixteenBit> sixteen_bit_names() {
   std::map<std::string, SixteenBit> names;
   for (const auto choice : {SixteenBit::kRefuse, SixteenBit::kDrop, SixteenBit::kKeep})
     names.emplace(sixteen_bit_name(choice), choice);
+  return names;
+}
+
+inline std::map<std::string, PixelType> pixel_type_names() {
+  std::map<std::string, PixelType> names;
+  for (const auto type : {PixelType::kU8, PixelType::kU16, PixelType::kF32}) names.emplace(pixel_type_name(type), type);
   return names;
 }
 

@@ -146,7 +146,7 @@ double coefficient_share(const Dataset& dataset, RankShards share) {
     const uint64_t index = begin + i * size / count;
     const auto add = [&] {
       const Sample sample = dataset.at(index);
-      if (sample.encoding != Encoding::kRaw) return;
+      if (sample.encoding != Encoding::kRaw || is_raster(PixelType::kU8, sample.extent.channels)) return;
       const Extent& extent = sample.extent;
       const Picture picture{sample.bytes.data(), ptrdiff_t{extent.width} * extent.channels, extent.height, extent.width,
                             extent.channels};

@@ -70,6 +70,12 @@ RegisteredCodec::RegisteredCodec(Encoding encoding, CodecTraits traits, const Co
 const Codec& codec_for(Encoding encoding) { return *entry_of(encoding).codec; }
 const CodecTraits& codec_traits(Encoding encoding) { return entry_of(encoding).traits; }
 
+const std::string& file_extension(Encoding encoding, int channels) {
+  static const std::string array = ".npy";
+  const bool is_array = is_raw(encoding) && is_raster(pixels_of(encoding), channels);
+  return is_array ? array : codec_traits(encoding).extensions.front();
+}
+
 Encoding detect_encoding(std::span<const uint8_t> bytes) {
   std::vector<std::string> known;
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -68,7 +68,7 @@ class Codec {
   virtual Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const = 0;
   /// Whether a region costs what its own area does. Otherwise all that lies above it is decoded as well.
   virtual bool decodes_region_alone(const Sample&, DecodePath) const { return false; }
-  /// The extent, from the header only. Its channels are 1 or 3.
+  /// The extent, from the header only.
   virtual Extent probe(std::span<const uint8_t> bytes) const = 0;
   /// The orientation that the picture's EXIF or XMP states, 1 .. 8; 1 where there is none.
   virtual uint8_t orientation(std::span<const uint8_t>) const { return 1; }
@@ -97,6 +97,9 @@ struct RegisteredCodec {
 /// Throws corrupt_error for an encoding without a codec. O(1).
 const Codec& codec_for(Encoding encoding);
 const CodecTraits& codec_traits(Encoding encoding);
+
+/// The extension of the file that Codec::file() gives, with its dot: .npy for rasters, which no PNG holds.
+const std::string& file_extension(Encoding encoding, int channels);
 
 /// Finds the encoding of a file by the codecs' signatures, never by its name. Throws corrupt_error, which names the
 /// first bytes, when no signature fits.

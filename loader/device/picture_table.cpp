@@ -68,6 +68,9 @@ DevicePictures::DevicePictures() : state_(std::make_unique<State>()) {}
 DevicePictures::~DevicePictures() = default;
 
 DevicePictures::Added DevicePictures::add(const Sample& sample) {
+  if (const PixelType type = pixels_of(sample.encoding); is_raster(type, sample.extent.channels))
+    throw config_error(concat("has ", pixels_text(type, sample.extent.channels),
+                              "; expected 1 or 3 channels of u8 for pictures that stay on the device"));
   if (sample.encoding == Encoding::kRaw) return state_->append(detail::raw_picture(sample), sample.bytes);
   if (sample.encoding != Encoding::kCoefficients || sample.codebook == nullptr)
     throw config_error(concat("is stored as ", codec_traits(sample.encoding).name,

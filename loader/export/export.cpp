@@ -15,9 +15,9 @@
 #include "core/parallel.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/codecs/npy.h"
 #include "loader/export/field_text.h"
 #include "loader/files/read_from.h"
-#include "loader/import/npy.h"
 #include "loader/import/tar_writer.h"
 #include "loader/shards/dataset.h"
 
@@ -38,7 +38,10 @@ bool is_file_kind(FieldKind kind) {
          kind == FieldKind::kPicture;
 }
 
-const char* ending_of(const FieldType& type) {
+/// A picture may be a PNG, a JPEG or an array.
+const char* ending_of(const FieldType& type, FieldBytes value) {
+  if (type.kind == FieldKind::kPicture && !value.empty() && value[0] == 0x93) return ".npy";
+  if (type.kind == FieldKind::kPicture && !value.empty() && value[0] == 0xFF) return ".jpg";
   if (type.kind == FieldKind::kText) return ".txt";
   if (type.kind == FieldKind::kMask || type.kind == FieldKind::kPicture) return ".png";
   return is_file_kind(type.kind) ? ".bin" : ".npy";
@@ -116,7 +119,7 @@ class Exporting {
           out = {sample.id,
                  sample.label,
                  std::string(sample.path),
-                 codec_traits(sample.encoding).extensions.front(),
+                 file_extension(sample.encoding, sample.extent.channels),
                  codec_for(sample.encoding).file(sample),
                  {}};
         } catch (const Error& error) {
@@ -145,7 +148,7 @@ class Exporting {
     }
     for (size_t i = 0; i < sample.fields.size(); ++i) {
       const FieldType& type = manifest().fields[i];
-      const std::string ending = type.name + ending_of(type);
+      const std::string ending = type.name + ending_of(type, sample.fields[i]);
       if (type.kind == FieldKind::kText || is_file_kind(type.kind)) {
         add(ending, sample.fields[i]);
         continue;
@@ -187,7 +190,7 @@ class Exporting {
         line[type.name] = detail::json_of_value(type, sample.fields[i]);
         continue;
       }
-      const std::string name = concat(".fields/", type.name, "/", sample.id, ending_of(type));
+      const std::string name = concat(".fields/", type.name, "/", sample.id, ending_of(type, sample.fields[i]));
       write(root / name, sample.fields[i]);
       line[type.name + "_file_name"] = name;
     }

@@ -24,7 +24,7 @@ inline void check_extent(const Extent& found, const Extent& stated) {
 
 /// Checks that a picture of `found` channels can be decoded to the `wanted` channels.
 inline void check_channels(int found, int wanted) {
-  if (wanted == 3 || found == wanted) return;
+  if (found == wanted || (wanted == 3 && found == 1)) return;
   throw corrupt_error(
       concat("picture of ", found, " channels; expected ", wanted, ", as the data set's manifest says"));
 }

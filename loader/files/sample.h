@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "augment/pixels.h"
 #include "augment/plan.h"
 
 namespace penstock {
@@ -14,8 +15,21 @@ class Codebook;
 }
 
 /// How a sample's bytes are stored. The value is part of the shard; the codec that is registered for it knows the rest
-/// (loader/codecs/codec.h). kCoefficients is a JPEG without its Huffman codes.
-enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2, kCoefficients = 3 };
+/// (loader/codecs/codec.h). kCoefficients is a JPEG without its Huffman codes. Raw pixels are H x W x C.
+enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2, kCoefficients = 3, kRawU16 = 4, kRawF32 = 5 };
+
+constexpr bool is_raw(Encoding encoding) {
+  return encoding == Encoding::kRaw || encoding == Encoding::kRawU16 || encoding == Encoding::kRawF32;
+}
+constexpr Encoding raw_encoding(PixelType type) {
+  return type == PixelType::kU8 ? Encoding::kRaw : type == PixelType::kU16 ? Encoding::kRawU16 : Encoding::kRawF32;
+}
+/// The type of the pixels that a sample of this encoding is decoded to.
+constexpr PixelType pixels_of(Encoding encoding) {
+  return encoding == Encoding::kRawU16   ? PixelType::kU16
+         : encoding == Encoding::kRawF32 ? PixelType::kF32
+                                         : PixelType::kU8;
+}
 
 /// The most pixels (height x width) for which a codec allocates memory. A header that claims more is corrupt.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;

@@ -13,12 +13,18 @@
 namespace penstock::detail {
 
 /// Pixels as H x W x C, of 8 or 16 bits (in the machine's byte order). Channels are 1 (grey) or 3 (RGB); alpha is left
-/// out, not blended, as in the codec of PNG.
+/// out, not blended, as in the codec of PNG. A TIFF of f32 or with more than 4 samples per pixel has all of them.
 struct ForeignPicture {
   Extent extent;
-  int bit_depth = 8;
+  int bit_depth = 8;  // 8, 16, or 32 for f32
   std::vector<uint8_t> pixels;
   std::vector<uint8_t> exif = {};  // the EXIF block, from its "II" or "MM" on; empty: none
+
+  PixelType type() const {
+    return bit_depth == 8 ? PixelType::kU8 : bit_depth == 16 ? PixelType::kU16 : PixelType::kF32;
+  }
+  /// Whether a PNG can hold it.
+  bool fits_png() const { return bit_depth <= 16 && (extent.channels == 1 || extent.channels == 3); }
 };
 
 /// Checks the size that a header claims, before anything is allocated for it. No format here packs 2^18 pixels into a

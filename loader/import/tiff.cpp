@@ -63,8 +63,9 @@ TiffFile open_tiff(Memory& memory) {
 }
 
 [[noreturn]] void refuse_tiff(const std::string& fact) {
-  throw corrupt_error(
-      concat("TIFF: ", fact, "; expected a whole picture of 1 to 16 bits, grey, RGB or with a palette"));
+  throw corrupt_error(concat("TIFF: ", fact,
+                             "; expected a whole picture of 1 to 16 bits, grey, RGB or with a palette, or up to ",
+                             kMaxChannels, " samples per pixel of u8, u16 or f32"));
 }
 
 [[noreturn]] void refuse_tiff(const Memory& memory) {
@@ -77,6 +78,12 @@ struct TiffHeader {
   uint16_t orientation = 1;
   bool is_grey() const { return photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE; }
 };
+
+/// Whether all samples of a pixel are kept: bands of measurements, which have no colour and no alpha.
+bool has_bands(const TiffHeader& header) {
+  const bool is_whole = header.bits == 8 || header.bits == 16 || header.bits == 32;
+  return is_whole && (header.samples > 4 || header.format == SAMPLEFORMAT_IEEEFP) && header.samples <= kMaxChannels;
+}
 
 TiffHeader read_tiff_header(TIFF* file, std::span<const uint8_t> bytes, int64_t max_pixels) {
   TiffHeader header;
@@ -91,8 +98,13 @@ TiffHeader read_tiff_header(TIFF* file, std::span<const uint8_t> bytes, int64_t 
   TIFFGetFieldDefaulted(file, TIFFTAG_ORIENTATION, &header.orientation);
   if (TIFFGetField(file, TIFFTAG_PHOTOMETRIC, &header.photometric) == 0)
     refuse_tiff("it does not say what its levels mean");
-  if (header.format != SAMPLEFORMAT_UINT || header.bits > 16)
+  const bool is_float = header.format == SAMPLEFORMAT_IEEEFP && header.bits == 32;
+  if (!is_float && (header.format != SAMPLEFORMAT_UINT || header.bits > 16))
     refuse_tiff(concat("levels of ", header.bits, " bits in sample format ", header.format));
+  // Bands have up to 128 bytes per pixel: more than the claims of other formats.
+  const int64_t byte_count = int64_t{header.height} * header.width * header.samples * (header.bits / 8);
+  if (has_bands(header) && byte_count > kMaxAllocation)
+    refuse_tiff(concat(header.samples, " bands of ", byte_count, " bytes altogether"));
   return header;
 }
 
@@ -103,7 +115,8 @@ std::vector<uint8_t> exif_of_orientation(uint16_t orientation) {
           0,   0,   0,  0, 0, 0, 0};
 }
 
-/// Grey or RGB of 8 or 16 bits, pixel by pixel: of the `samples` levels of each, the first 1 or 3 are kept.
+/// Levels of 8, 16 or 32 bits, pixel by pixel: of the `samples` levels of each, the first are kept: 1 of grey, 3 of
+/// RGB, or all bands.
 class LevelReader {
  public:
   LevelReader(TIFF* file, const TiffHeader& header, const Memory& memory)
@@ -111,29 +124,34 @@ class LevelReader {
         header_(header),
         memory_(memory),
         level_bytes_(header.bits / 8),
-        pixel_bytes_(level_bytes_ * header.samples),
-        kept_bytes_(level_bytes_ * (header.is_grey() ? 1 : 3)),
+        pixel_bytes_(level_bytes_ * (header.planar == PLANARCONFIG_SEPARATE ? 1 : header.samples)),
+        kept_bytes_(level_bytes_ * (has_bands(header)  ? header.samples
+                                    : header.is_grey() ? 1
+                                                       : 3)),
         pixels_(size_t{header.height} * header.width * kept_bytes_) {}
 
   std::vector<uint8_t> read() && {
-    TIFFIsTiled(file_) != 0 ? read_tiles() : read_rows();
-    if (header_.photometric == PHOTOMETRIC_MINISWHITE)
+    // In separate planes each sample has rows or tiles of its own.
+    const bool is_separate = header_.planar == PLANARCONFIG_SEPARATE;
+    for (uint16_t plane = 0; plane < (is_separate ? header_.samples : 1); ++plane)
+      TIFFIsTiled(file_) != 0 ? read_tiles(plane) : read_rows(plane);
+    if (!has_bands(header_) && header_.photometric == PHOTOMETRIC_MINISWHITE)
       for (auto& byte : pixels_) byte = static_cast<uint8_t>(~byte);
     return std::move(pixels_);
   }
 
  private:
-  void read_rows() {
+  void read_rows(uint16_t plane) {
     std::vector<uint8_t> row(header_.width * pixel_bytes_);
     if (TIFFScanlineSize(file_) != static_cast<tmsize_t>(row.size()))
       refuse_tiff(concat("rows of ", TIFFScanlineSize(file_), " bytes"));
     for (uint32_t y = 0; y < header_.height; ++y) {
-      if (TIFFReadScanline(file_, row.data(), y, 0) < 0) refuse_tiff(memory_);
-      put(row.data(), y, 0, header_.width);
+      if (TIFFReadScanline(file_, row.data(), y, plane) < 0) refuse_tiff(memory_);
+      put(row.data(), y, 0, header_.width, plane);
     }
   }
 
-  void read_tiles() {
+  void read_tiles(uint16_t plane) {
     uint32_t tile_width = 0, tile_height = 0;
     TIFFGetField(file_, TIFFTAG_TILEWIDTH, &tile_width);
     TIFFGetField(file_, TIFFTAG_TILELENGTH, &tile_height);
@@ -145,16 +163,16 @@ class LevelReader {
     if (TIFFTileSize(file_) != static_cast<tmsize_t>(tile.size())) refuse_tiff("tiles of another size");
     for (uint32_t y = 0; y < header_.height; y += tile_height)
       for (uint32_t x = 0; x < header_.width; x += tile_width) {
-        if (TIFFReadTile(file_, tile.data(), x, y, 0, 0) < 0) refuse_tiff(memory_);
+        if (TIFFReadTile(file_, tile.data(), x, y, 0, plane) < 0) refuse_tiff(memory_);
         for (uint32_t row = 0; row < std::min(tile_height, header_.height - y); ++row)
-          put(&tile[row * row_bytes], y + row, x, std::min(tile_width, header_.width - x));
+          put(&tile[row * row_bytes], y + row, x, std::min(tile_width, header_.width - x), plane);
       }
   }
 
-  void put(const uint8_t* pixel, uint32_t y, uint32_t x, uint32_t count) {
-    uint8_t* out = &pixels_[(size_t{y} * header_.width + x) * kept_bytes_];
-    for (uint32_t i = 0; i < count; ++i, pixel += pixel_bytes_, out += kept_bytes_)
-      std::memcpy(out, pixel, kept_bytes_);
+  void put(const uint8_t* pixel, uint32_t y, uint32_t x, uint32_t count, uint16_t plane) {
+    uint8_t* out = &pixels_[(size_t{y} * header_.width + x) * kept_bytes_ + plane * level_bytes_];
+    const size_t copied = std::min(kept_bytes_, pixel_bytes_);
+    for (uint32_t i = 0; i < count; ++i, pixel += pixel_bytes_, out += kept_bytes_) std::memcpy(out, pixel, copied);
   }
 
   TIFF* file_;
@@ -167,6 +185,7 @@ class LevelReader {
 /// Whether the pixels are plain levels, of which alpha can be left out. libtiff itself multiplies colours by alpha.
 bool has_plain_levels(const TiffHeader& header) {
   const bool is_rgb = header.photometric == PHOTOMETRIC_RGB && header.samples >= 3;
+  if (has_bands(header)) return true;
   return (header.bits == 8 || header.bits == 16) && header.planar == PLANARCONFIG_CONTIG &&
          (header.is_grey() || is_rgb) && header.samples <= 4;
 }
@@ -202,11 +221,13 @@ ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
   if (!is_plain && (header.bits > 8 || (header.photometric == PHOTOMETRIC_RGB && header.samples > 3)))
     refuse_tiff(concat(header.samples, " samples of ", header.bits, " bits per pixel in planar configuration ",
                        header.planar, " and photometric interpretation ", header.photometric));
-  ForeignPicture picture{
-      .extent = {static_cast<int>(header.height), static_cast<int>(header.width), header.is_grey() ? 1 : 3},
-      .bit_depth = header.bits == 16 ? 16 : 8,
-      .pixels = {},
-      .exif = exif_of_orientation(header.orientation)};
+  ForeignPicture picture{.extent = {static_cast<int>(header.height), static_cast<int>(header.width),
+                                    has_bands(header)  ? header.samples
+                                    : header.is_grey() ? 1
+                                                       : 3},
+                         .bit_depth = header.bits == 16 || header.bits == 32 ? header.bits : 8,
+                         .pixels = {},
+                         .exif = exif_of_orientation(header.orientation)};
   picture.pixels = is_plain ? LevelReader(file.get(), header, memory).read() : read_as_rgb(file.get(), header, memory);
   if (!memory.message.empty()) refuse_tiff(memory);
   return picture;

@@ -16,14 +16,16 @@ DecodedPicture decode_picture(const Dataset& dataset, uint64_t index) {
   const Extent& stored = sample.extent;
   const Plan plan = Plan::upright(sample.orientation, stored.height, stored.width);
   const int channels = dataset.manifest().channels;
-  DecodedPicture decoded{{plan.output_height, plan.output_width, channels}, {}};
-  decoded.pixels.resize(rendered_bytes(Layout::kU8Nhwc, decoded.extent));
+  const PixelType type = dataset.manifest().pixels;
+  DecodedPicture decoded{{plan.output_height, plan.output_width, channels}, {}, type};
+  const Layout layout = own_layout(type);
+  decoded.pixels.resize(rendered_bytes(layout, decoded.extent));
   DecodeScratch scratch;
   read_from(dataset, index, [&] {
     try {
       const DecodeRequest request{.region = {0, 0, stored.width, stored.height}, .channels = channels};
       const Picture picture = codec_for(sample.encoding).decode(sample, request, scratch);
-      render(picture, plan, {}, Layout::kU8Nhwc, decoded.pixels.data());
+      render(picture, plan, Normalization::plain(type), layout, decoded.pixels.data());
     } catch (const Error& error) {
       throw Error(error.kind(), concat(dataset.where(index), ": ", error.what()));
     }

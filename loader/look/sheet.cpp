@@ -2,6 +2,8 @@
 #include "loader/look/sheet.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -26,6 +28,11 @@ void check(const Dataset& dataset, const SheetOptions& options) {
     throw config_error(concat("sheet: sample is ", *options.sample, "; expected 0 to ", dataset.size() - 1));
 }
 
+/// Of a raster, the first 3 channels are shown, or the first one.
+Extent visible_extent(const Extent& rendered) {
+  return {rendered.height, rendered.width, rendered.channels >= 3 ? 3 : 1};
+}
+
 /// Makes a white sheet for cells of extent `cell`.
 Sheet empty_sheet(const Extent& cell, const SheetOptions& options) {
   constexpr int64_t kMaxPixels = int64_t{1} << 28;
@@ -40,14 +47,60 @@ Sheet empty_sheet(const Extent& cell, const SheetOptions& options) {
   return sheet;
 }
 
+/// One channel of a raster, from 0 for its least level to 255 for its greatest; what is not finite is 0.
+template <class Level>
+void stretch(const std::byte* from, size_t count, size_t step, size_t to_step, uint8_t* to) {
+  const auto level_at = [&](size_t i) {
+    Level level;
+    std::memcpy(&level, from + i * step * sizeof level, sizeof level);
+    return static_cast<double>(level);
+  };
+  double least = 0, greatest = 0;
+  bool is_first = true;
+  for (size_t i = 0; i < count; ++i) {
+    const double level = level_at(i);
+    if (!std::isfinite(level)) continue;
+    least = is_first ? level : std::min(least, level);
+    greatest = is_first ? level : std::max(greatest, level);
+    is_first = false;
+  }
+  const double scale = greatest > least ? 255 / (greatest - least) : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double level = level_at(i);
+    to[i * to_step] = std::isfinite(level) ? static_cast<uint8_t>(std::lround((level - least) * scale)) : 0;
+  }
+}
+
+/// The pixels of row i as u8 with 1 or 3 channels: as they are or, of a raster, its first channels, each stretched.
+std::vector<uint8_t> visible_pixels(const Batch& batch, int64_t i) {
+  const Extent cell = visible_extent(batch.extent());
+  const size_t count = static_cast<size_t>(cell.height) * static_cast<size_t>(cell.width);
+  const auto channels = static_cast<size_t>(batch.extent().channels), shown = static_cast<size_t>(cell.channels);
+  const size_t row_bytes = count * channels * element_bytes(batch.layout());
+  const std::byte* const from = batch.pixels().data() + static_cast<size_t>(i) * row_bytes;
+  std::vector<uint8_t> pixels(count * shown);
+  if (batch.layout() == Layout::kU8Nhwc && channels == shown) {
+    std::memcpy(pixels.data(), from, row_bytes);
+    return pixels;
+  }
+  for (size_t c = 0; c < shown; ++c) {
+    const std::byte* const channel = from + c * element_bytes(batch.layout());
+    if (batch.layout() == Layout::kU8Nhwc) stretch<uint8_t>(channel, count, channels, shown, &pixels[c]);
+    if (batch.layout() == Layout::kU16Nhwc) stretch<uint16_t>(channel, count, channels, shown, &pixels[c]);
+    if (batch.layout() == Layout::kF32Nhwc) stretch<float>(channel, count, channels, shown, &pixels[c]);
+  }
+  return pixels;
+}
+
 /// Puts the rows of `batch` into the next cells. A grey picture on a sheet with colours has three equal levels.
 void add(const Batch& batch, int columns, const detail::TargetDrawer& drawer, Sheet& sheet) {
-  const auto& [height, width, channels] = batch.extent();
+  const auto [height, width, channels] = visible_extent(batch.extent());
   const int sheet_channels = sheet.extent.channels, copies = sheet_channels / channels;
   const size_t row_bytes = size_t{1} * width * channels,
                sheet_row_bytes = size_t{1} * sheet.extent.width * sheet_channels;
-  const auto* from = reinterpret_cast<const uint8_t*>(batch.pixels().data());
   for (int64_t i = 0; i < batch.count(); ++i) {
+    const std::vector<uint8_t> pixels = visible_pixels(batch, i);
+    const uint8_t* from = pixels.data();
     const size_t cell = sheet.labels.size(), row = cell / columns, column = cell % columns;
     uint8_t* to =
         sheet.pixels.data() + row * (height + kGap) * sheet_row_bytes + column * (width + kGap) * sheet_channels;
@@ -77,8 +130,8 @@ Sheet make_sheet(std::shared_ptr<const Dataset> dataset, const Pipeline& pipelin
   loading.shuffle = options.sample ? Shuffle::kNone : options.shuffle;
   loading.prefetch = 1;
   loading.seed = options.seed;
-  loading.layout = Layout::kU8Nhwc;
-  Extent cell = Loader(dataset, pipeline, loading).extent();
+  loading.layout = own_layout(dataset->manifest().pixels);
+  Extent cell = visible_extent(Loader(dataset, pipeline, loading).extent());
   const detail::TargetDrawer drawer = drawer_for(*dataset, pipeline, cell);
   if (!drawer.is_empty()) {
     loading.columns = drawer.columns();

@@ -10,6 +10,7 @@
 #include "core/parallel.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "loader/codecs/png_levels.h"
 #include "loader/codecs/png_metadata.h"
 #include "loader/codecs/png_writer.h"
 #include "loader/jpeg/base/geometry.h"
@@ -51,13 +52,9 @@ Picture whole_picture(const Encoded& picture, DecodeScratch& scratch) {
   return codec_for(picture.encoding).decode(sample, whole, scratch);
 }
 
-bool is_deep_png(const Encoded& picture) {
-  constexpr size_t kBitDepth = 24;  // of the IHDR chunk, which comes first
-  return picture.encoding == Encoding::kPng && picture.bytes.size() > kBitDepth && picture.bytes[kBitDepth] == 16;
-}
-
-/// The decoded picture turned upright and resized to `target`: H x W x C.
-std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, const Extent& target) {
+/// The decoded picture turned upright and resized to `target`: H x W x C of its own type, which `layout` has.
+std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, const Extent& target,
+                                    Layout layout = Layout::kU8Nhwc) {
   Plan plan = Plan::upright(orientation, picture.height, picture.width);
   if (plan.output_height != target.height || plan.output_width != target.width) {
     const auto scale = [](int from, int to) { return static_cast<double>(from) / to; };
@@ -65,8 +62,8 @@ std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, con
                   target.height, target.width);
     plan.filter = Filter::kAntialias;
   }
-  std::vector<uint8_t> pixels(rendered_bytes(Layout::kU8Nhwc, target));
-  render(picture, plan, {}, Layout::kU8Nhwc, pixels.data());
+  std::vector<uint8_t> pixels(rendered_bytes(layout, target));
+  render(picture, plan, {}, layout, pixels.data());
   return pixels;
 }
 
@@ -86,7 +83,7 @@ Extent reduced(const Extent& upright, int resize_short) {
 
 std::string stored_path(const std::string& path, const Encoded& encoded) {
   if (path.empty() || !encoded.is_other_kind) return path;
-  const std::string& extension = codec_traits(encoded.encoding).extensions.front();
+  const std::string& extension = file_extension(encoded.encoding, encoded.extent.channels);
   return path.ends_with(extension) ? path : path + extension;
 }
 
@@ -113,9 +110,10 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
   }
   Encoded picture{std::move(source.bytes), source.encoding, source.extent};
   picture.is_other_kind = source.is_converted;
-  if (picture.encoding == Encoding::kRaw) return picture;
+  if (is_raw(picture.encoding)) return checked_raw(std::move(picture));
   picture.orientation = orientation_of(picture, options_.honours_exif);
-  if (is_deep_png(picture)) flatten(picture, scratch);
+  if (options_.pixels != PixelType::kU8) return with_all_bits(std::move(picture), scratch);
+  if (picture.encoding == Encoding::kPng && is_deep_png(picture.bytes)) flatten(picture, scratch);
   const bool to_raw = becomes_raw(id);
   const Extent upright = oriented(picture.extent, picture.orientation);
   const bool is_reshaped = reduced(upright, options_.resize_short) != upright || options_.encode == Encode::kJpeg;
@@ -124,6 +122,40 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
   else if (picture.encoding == Encoding::kJpeg)
     transcode(picture);
   return picture;
+}
+
+/// Raw pixels are stored as they are.
+Encoded Encoder::checked_raw(Encoded&& picture) const {
+  const PixelType found = pixels_of(picture.encoding);
+  if (found == options_.pixels) return std::move(picture);
+  throw config_error(concat("picture of ", pixels_text(found, picture.extent.channels), "; expected ",
+                            pixel_type_name(options_.pixels), ", or pixels ", pixel_type_name(found)));
+}
+
+/// A file as raw pixels of u16, upright and reduced.
+Encoded Encoder::with_all_bits(Encoded&& picture, DecodeScratch& scratch) const {
+  if (options_.pixels != PixelType::kU16)
+    throw config_error(concat("picture of ", codec_traits(picture.encoding).name,
+                              ", which has no f32; expected pixels ", "u8 or u16, or a TIFF or an array of f32"));
+  std::vector<uint8_t> widened;
+  Picture decoded;
+  if (is_deep_png(picture.bytes)) {
+    decoded = decode_deep_png(picture.bytes, scratch);
+  } else {
+    decoded = whole_picture(picture, scratch);
+    const int level_count = decoded.width * decoded.channels;
+    for (int row = 0; row < decoded.height; ++row)
+      for (int i = 0; i < level_count; ++i)  // 257 v: both bytes are v
+        widened.insert(widened.end(), 2, decoded.pixels[row * decoded.row_stride + i]);
+    decoded.pixels = widened.data();
+    decoded.row_stride = ptrdiff_t{level_count} * 2;
+    decoded.type = PixelType::kU16;
+  }
+  const Extent target = reduced(oriented(picture.extent, picture.orientation), options_.resize_short);
+  return {.bytes = upright_pixels(decoded, picture.orientation, target, Layout::kU16Nhwc),
+          .encoding = Encoding::kRawU16,
+          .extent = target,
+          .is_other_kind = true};
 }
 
 bool Encoder::becomes_raw(uint64_t id) const {
@@ -137,7 +169,8 @@ void Encoder::flatten(Encoded& picture, DecodeScratch& scratch) const {
   if (options_.sixteen_bit == SixteenBit::kRefuse) {
     throw config_error(
         "picture of 16 bits per channel; expected 8, or shardprep pack --sixteen-bit drop (stores the high bytes) or "
-        "keep (stores all bits, of which batches have the high bytes)");
+        "keep (stores all bits, of which batches have the high bytes), or --pixels u16 (stores u16, which batches "
+        "have)");
   }
   const auto decoded = whole_picture(picture, scratch);
   const auto exif = read_png_metadata(picture.bytes).exif;
@@ -223,7 +256,9 @@ bool Encoder::store_coefficients(const JpegHeader& header, Encoded& picture) con
 }
 
 std::shared_ptr<const Codebook> codebook_for(const Source& source, const StorageOptions& options, int jobs) {
-  if (options.encode == Encode::kKeep || options.encode == Encode::kRaw || source.raw_extent()) return nullptr;
+  if (options.encode == Encode::kKeep || options.encode == Encode::kRaw || options.pixels != PixelType::kU8 ||
+      source.raw_extent())
+    return nullptr;
   const Encoder encoder(options, nullptr);
   const uint64_t count = std::min(source.size(), kTrainingPictures);
   std::vector<TrainingSample> samples(count);

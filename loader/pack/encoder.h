@@ -46,6 +46,8 @@ class Encoder {
   Encoded prepare(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
 
  private:
+  Encoded checked_raw(Encoded&& picture) const;
+  Encoded with_all_bits(Encoded&& picture, DecodeScratch& scratch) const;
   bool becomes_raw(uint64_t id) const;
   void flatten(Encoded& picture, DecodeScratch& scratch) const;
   void reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) const;

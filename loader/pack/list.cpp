@@ -154,6 +154,7 @@ class ListedSource final : public Source {
   }
   std::string path(uint64_t index) const override { return has_files_ ? rows_[index].path : inner().path(index); }
   std::optional<Extent> raw_extent() const override { return has_files_ ? std::nullopt : inner().raw_extent(); }
+  PixelType raw_pixels() const override { return has_files_ ? PixelType::kU8 : inner().raw_pixels(); }
   uint64_t ignored_count() const override { return ignored_count_; }
 
   SourceSample read(uint64_t index) const override {

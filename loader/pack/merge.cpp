@@ -267,6 +267,7 @@ void set_totals(Manifest& manifest, const Tally& total, bool may_be_empty) {
   manifest.class_counts = total.class_counts();
   for (size_t i = 0; i < manifest.fields.size(); ++i) manifest.fields[i].most = total.field_most(i);
   manifest.channels = total.channels();
+  manifest.pixels = total.pixels();
   manifest.extent = total.extent();
   manifest.statistics = total.statistics();
 }

@@ -51,7 +51,7 @@ void check_source(const Source& source, const std::string& name, const std::file
     throw io_error(concat("source ", name, ": no samples for split ", options.split,
                           input.empty() ? "" : " in " + input.string(), "; expected one or more"));
   }
-  if (source.raw_extent()) detail::check_raw_source(options.storage, name);
+  if (source.raw_extent()) detail::check_raw_source(options.storage, source.raw_pixels(), name);
   detail::check_class_names(source.class_names(), name);
   table_of(source, options);  // throws
 }
@@ -215,7 +215,7 @@ class Packing {
             : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), number_of(shard));
     const auto path = partial_->folder() / files_[shard];
     ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>(),
-                       fields_.types);
+                       fields_.types, options_.storage.pixels);
     DecodeScratch scratch;
     detail::FinishedShard finished{.entry = {.file = files_[shard]}, .tally = empty_tally()};
     for (uint64_t i = 0; i < ids.size(); ++i) {

@@ -33,6 +33,14 @@ void check_storage(const StorageOptions& storage) {
     throw config_error(concat("pack: resize is ", storage.resize_short,
                               " with encode keep, which leaves files as they are; expected encode auto, jpeg or raw"));
   }
+  if (storage.pixels == PixelType::kU8) return;
+  const char* const pixels = pixel_type_name(storage.pixels);
+  if (storage.encode != Encode::kAuto && storage.encode != Encode::kRaw)
+    throw config_error(concat("pack: encode is ", encode_name(storage.encode), " with pixels ", pixels,
+                              ", which are stored raw; expected encode auto or raw"));
+  if (storage.sixteen_bit != SixteenBit::kRefuse)
+    throw config_error(concat("pack: sixteen-bit is ", sixteen_bit_name(storage.sixteen_bit), " with pixels ", pixels,
+                              ", which have all bits; expected one of the two"));
 }
 
 void check_part(const PackPart& part, int shard_count) {
@@ -55,7 +63,11 @@ void check_part(const PackPart& part, int shard_count) {
 
 namespace detail {
 
-void check_raw_source(const StorageOptions& storage, const std::string& name) {
+void check_raw_source(const StorageOptions& storage, PixelType pixels, const std::string& name) {
+  if (storage.pixels != pixels)
+    throw config_error(concat("pack: source ", name, " gives raw pixels of ", pixel_type_name(pixels),
+                              "; expected pixels ", pixel_type_name(pixels), ", not ",
+                              pixel_type_name(storage.pixels)));
   const bool is_as_it_is = storage.encode != Encode::kCoefficients && storage.encode != Encode::kJpeg &&
                            storage.resize_short == 0 && storage.raw_share == 0;
   if (is_as_it_is) return;
@@ -64,7 +76,7 @@ void check_raw_source(const StorageOptions& storage, const std::string& name) {
 }
 
 void check_codebook_is_used(const StorageOptions& storage, const fs::path& file) {
-  if (storage.encode != Encode::kKeep && storage.encode != Encode::kRaw) return;
+  if (storage.encode != Encode::kKeep && storage.encode != Encode::kRaw && storage.pixels == PixelType::kU8) return;
   throw config_error(concat("pack: codebook is ", file.string(), " with encode ", encode_name(storage.encode),
                             ", which stores no coefficients; expected encode auto, coef or jpeg"));
 }
@@ -77,6 +89,7 @@ std::string encoding_text(const StorageOptions& storage) {
   if (storage.max_pixels < kMaxPixels) text += concat(",max-pixels=", storage.max_pixels);
   if (storage.sixteen_bit != SixteenBit::kRefuse)
     text += concat(",sixteen-bit=", sixteen_bit_name(storage.sixteen_bit));
+  if (storage.pixels != PixelType::kU8) text += concat(",pixels=", pixel_type_name(storage.pixels));
   if (!storage.transcodes) text += ",transcode=off";
   if (!storage.honours_exif) text += ",exif=off";
   return text;

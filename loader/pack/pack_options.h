@@ -55,7 +55,7 @@ void check_pack_options(const PackOptions& options);
 namespace detail {
 
 /// Throws config_error when the source gives raw pixels and the options ask for something else than storing these.
-void check_raw_source(const StorageOptions& storage, const std::string& name);
+void check_raw_source(const StorageOptions& storage, PixelType pixels, const std::string& name);
 /// Throws config_error when no coefficients would be stored, so that the codebook in `file` would not be used.
 void check_codebook_is_used(const StorageOptions& storage, const std::filesystem::path& file);
 /// The options as the manifest records them.

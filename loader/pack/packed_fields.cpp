@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/codecs/field_picture.h"
 #include "loader/codecs/mask_png.h"
 #include "loader/files/instance_masks.h"
 #include "loader/shards/manifest_fields.h"
@@ -27,6 +28,7 @@ Extent upright_extent(const Encoded& picture) {
 }
 
 void check_png(const FieldType& type, FieldBytes bytes, int height, int width) {
+  if (type.kind == FieldKind::kPicture) return void(probe_field_picture(bytes));
   if (detect_encoding(bytes) != Encoding::kPng)
     throw corrupt_error(concat(bytes.size(), " bytes, which is no PNG; expected one"));
   if (type.kind == FieldKind::kMask) decode_mask(bytes, height, width);

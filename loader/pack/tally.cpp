@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "loader/pack/level_sums.h"
 
 namespace penstock::detail {
@@ -13,13 +16,26 @@ __extension__ using Wide = unsigned __int128;
 
 }  // namespace
 
+/// Grey and RGB pictures of u8 may be together; rasters are all alike.
+void Tally::check_kind(PixelType type, int channel_count) const {
+  const bool is_alike = raster_ ? type == pixels() && channel_count == channels() : !is_raster(type, channel_count);
+  if (sample_count_ == 0 || is_alike) return;
+  throw config_error(concat("pictures have ", pixels_text(type, channel_count), " and ",
+                            pixels_text(pixels(), channels()), "; expected all of one kind"));
+}
+
 void Tally::add(int64_t label, const Picture& picture) {
+  check_kind(picture.type, picture.channels);
   ++sample_count_;
   if (!class_counts_.empty()) ++class_counts_[static_cast<size_t>(label)];
   const std::array<int, 3> extent{picture.height, picture.width, picture.channels};
   for (size_t i = 0; i < sides_.size(); ++i) {
     const auto side = static_cast<uint64_t>(extent[i]);
     sides_[i] = {std::min(sides_[i].least, side), std::max(sides_[i].greatest, side)};
+  }
+  if (is_raster(picture.type, picture.channels)) {
+    if (!raster_) raster_.emplace(picture.type, picture.channels);
+    return raster_->add(picture);
   }
   const size_t first = picture.channels == 1 ? 0 : 1, channel_count = static_cast<size_t>(picture.channels);
   for (int row = 0; row < picture.height; ++row) {
@@ -34,7 +50,12 @@ void Tally::add(int64_t label, const Picture& picture) {
 }
 
 void Tally::add(const Tally& other) {
+  if (other.sample_count_ > 0) check_kind(other.pixels(), other.channels());
   sample_count_ += other.sample_count_;
+  if (other.raster_ && !raster_)
+    raster_ = other.raster_;
+  else if (other.raster_)
+    raster_->add(*other.raster_);
   for (size_t i = 0; i < class_counts_.size(); ++i) class_counts_[i] += other.class_counts_[i];
   for (size_t i = 0; i < field_most_.size(); ++i) add_field(i, other.field_most_[i]);
   for (size_t i = 0; i < levels_.size(); ++i) {
@@ -56,6 +77,7 @@ std::optional<Extent> Tally::extent() const {
 }
 
 DataStatistics Tally::statistics() const {
+  if (raster_) return raster_->statistics();
   DataStatistics statistics;
   statistics.channels = channels();
   for (int channel = 0; channel < statistics.channels; ++channel) {
@@ -91,15 +113,20 @@ void Tally::visit(Self& self, Visit&& each_number) {
 std::vector<uint64_t> Tally::numbers() const {
   std::vector<uint64_t> numbers;
   visit(*this, [&](const uint64_t& number) { numbers.push_back(number); });
+  if (raster_) raster_->append_to(numbers);
   return numbers;
 }
 
 std::optional<Tally> Tally::from_numbers(const Tally& of_the_same_shape, const std::vector<uint64_t>& numbers) {
   Tally tally = of_the_same_shape;
-  if (numbers.size() != tally.numbers().size()) return {};
+  tally.raster_.reset();
   size_t next = 0;
+  const size_t count = tally.numbers().size();
+  if (numbers.size() < count) return {};
   visit(tally, [&](uint64_t& number) { number = numbers[next++]; });
-  return tally;
+  if (numbers.size() == count) return tally;
+  tally.raster_ = RasterSums::from_numbers(std::span(numbers).subspan(count));
+  return tally.raster_ ? std::optional(tally) : std::nullopt;
 }
 
 }  // namespace penstock::detail

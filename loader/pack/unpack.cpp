@@ -91,7 +91,8 @@ class Unpacking {
     const Manifest& manifest = dataset_->manifest();
     if (sample.path.empty()) {
       const fs::path folder = sample.label < 0 ? "" : folder_name(manifest.class_name(sample.label));
-      return output_ / manifest.split / folder / concat(sample.id, codec_traits(sample.encoding).extensions.front());
+      return output_ / manifest.split / folder /
+             concat(sample.id, file_extension(sample.encoding, sample.extent.channels));
     }
     if (!is_safe(sample.path))
       throw corrupt_error(concat("path is ", in_quotes(sample.path), "; expected one below the data set's folder"));

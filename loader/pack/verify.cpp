@@ -126,6 +126,7 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   for (size_t i = 0; i < manifest.fields.size(); ++i)
     if (total.field_most(i) != manifest.fields[i].most) differs("fields");
   if (total.channels() != manifest.channels) differs("channels");
+  if (total.pixels() != manifest.pixels) differs("pixels");
   if (total.extent() != manifest.extent) differs("extent");
   if (statistics.mean != manifest.statistics.mean) differs("mean");
   if (statistics.deviation != manifest.statistics.deviation) differs("deviation");

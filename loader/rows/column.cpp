@@ -7,6 +7,7 @@ namespace penstock {
 
 Dtype dtype_of(Layout layout) {
   if (layout == Layout::kU8Nhwc) return Dtype::kU8;
+  if (layout == Layout::kU16Nhwc) return Dtype::kU16;
   if (layout == Layout::kF16Nchw || layout == Layout::kF16Nhwc) return Dtype::kF16;
   return layout == Layout::kBf16Nchw || layout == Layout::kBf16Nhwc ? Dtype::kBf16 : Dtype::kF32;
 }

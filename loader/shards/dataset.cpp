@@ -40,6 +40,8 @@ struct Dataset::State {
 namespace {
 
 std::string expected_extent(const Manifest& manifest) {
+  if (!manifest.extent && is_raster(manifest.pixels, manifest.channels))
+    return pixels_text(manifest.pixels, manifest.channels);
   if (!manifest.extent) return concat("at most ", manifest.channels, " channels");
   const auto [height, width, channels] = *manifest.extent;
   return concat(height, " x ", width, " x ", channels);
@@ -62,7 +64,13 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
     const Sample sample = shard.at(row);
     if (!manifest.has_label(sample.label))
       throw corrupt_error(concat(shard.where(row), ": label is ", sample.label, "; expected ", manifest.label_range()));
-    const bool fits = manifest.extent ? sample.extent == *manifest.extent : sample.extent.channels <= manifest.channels;
+    const bool has_own_channels = is_raster(manifest.pixels, manifest.channels);
+    const bool fits = manifest.extent    ? sample.extent == *manifest.extent
+                      : has_own_channels ? sample.extent.channels == manifest.channels
+                                         : sample.extent.channels <= manifest.channels;
+    if (pixels_of(sample.encoding) != manifest.pixels)
+      throw corrupt_error(concat(shard.where(row), ": pixels are ", pixel_type_name(pixels_of(sample.encoding)),
+                                 "; expected ", pixel_type_name(manifest.pixels), ", as the manifest says"));
     if (!fits) {
       throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
                                  " x ", sample.extent.channels, "; expected ", expected_extent(manifest),
@@ -225,10 +233,15 @@ Sample Dataset::at(uint64_t index) const {
   return shard.at(row);
 }
 
-std::optional<Sample> Dataset::example() const {
-  for (const auto& shard : state_->shards)
-    if (shard && shard->size() > 0) return shard->at(0);
+std::optional<uint64_t> Dataset::example_index() const {
+  for (size_t i = 0; i < state_->shards.size(); ++i)
+    if (state_->shards[i] && state_->shards[i]->size() > 0) return state_->begins[i];
   return std::nullopt;
+}
+
+std::optional<Sample> Dataset::example() const {
+  const auto index = example_index();
+  return index ? std::optional(at(*index)) : std::nullopt;
 }
 
 Sample Dataset::checked_at(uint64_t index) const {

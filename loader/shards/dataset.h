@@ -59,8 +59,9 @@ class Dataset {
 
   /// Requires index < size(). O(log shards), no copy. Throws bug_error for a shard that was not opened.
   Sample at(uint64_t index) const;
-  Sample checked_at(uint64_t index) const;  ///< As at(), and checks the CRC unless this object has done so.
-  std::optional<Sample> example() const;    ///< The first sample of the open shards, if there is one.
+  Sample checked_at(uint64_t index) const;        ///< As at(), and checks the CRC unless this object has done so.
+  std::optional<Sample> example() const;          ///< The first sample of the open shards, if there is one.
+  std::optional<uint64_t> example_index() const;  ///< Its index.
   /// The bytes of the field manifest().fields[number], whose CRC is checked the first time that this object hands them
   /// out. Requires index < size(); throws as at() does.
   FieldBytes field(uint64_t index, size_t number) const;

@@ -24,6 +24,10 @@ std::vector<FieldType> types_of(const Manifest& manifest) {
 void check_fits(const JoinedPart& first, const JoinedPart& part) {
   if (const auto problem = class_problem(part.folder, part.manifest, first.folder, first.manifest); !problem.empty())
     throw config_error(problem);
+  if (part.manifest.pixels != first.manifest.pixels)
+    throw config_error(concat(part.folder.string(), ": pictures have pixels of ", pixel_type_name(part.manifest.pixels),
+                              "; expected ", pixel_type_name(first.manifest.pixels), ", as in ",
+                              first.folder.string()));
   if (part.manifest.channels != first.manifest.channels)
     throw config_error(concat(part.folder.string(), ": pictures have ", part.manifest.channels, " channels; expected ",
                               first.manifest.channels, ", as in ", first.folder.string()));
@@ -39,11 +43,11 @@ void check_fits(const JoinedPart& first, const JoinedPart& part) {
 
 /// Mean and deviation over all parts.
 DataStatistics pooled(const std::vector<JoinedPart>& parts, double sample_count) {
-  DataStatistics all{.channels = parts.front().manifest.statistics.channels};
+  DataStatistics all = parts.front().manifest.statistics;
   for (size_t c = 0; c < all.mean.size(); ++c) {
     double sum = 0, square_sum = 0;
     for (const auto& part : parts) {
-      const auto& [channels, mean, deviation] = part.manifest.statistics;
+      const auto& [channels, mean, deviation, pixels] = part.manifest.statistics;
       const auto count = static_cast<double>(part.manifest.sample_count);
       sum += count * mean[c];
       square_sum += count * (deviation[c] * deviation[c] + mean[c] * mean[c]);

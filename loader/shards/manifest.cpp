@@ -74,11 +74,18 @@ uint64_t sum(const std::vector<uint64_t>& counts) {
   return total;
 }
 
-/// Copies the per-channel numbers of `key`, which are of level / 255.
-void read_statistic(const Fields& fields, const char* key, int channels, std::array<double, 3>& out) {
+PixelType read_pixels(const Fields& fields) {
+  if (!fields.has("pixels")) return PixelType::kU8;
+  for (const PixelType type : {PixelType::kU8, PixelType::kU16, PixelType::kF32})
+    if (fields.text("pixels") == pixel_type_name(type)) return type;
+  throw fields.unexpected("pixels", "u8, u16 or f32");
+}
+
+/// Copies the per-channel numbers of `key`, which are of level / white_level(): 0 to 1, unless they are of f32.
+void read_statistic(const Fields& fields, const char* key, int channels, bool is_float, PerChannel<double>& out) {
   const auto values = fields.list<double>(key, &json::is_number, "a list of numbers");
   if (values.size() != static_cast<size_t>(channels)) throw fields.unexpected(key, concat(channels, " numbers"));
-  if (std::any_of(values.begin(), values.end(), [](double value) { return !(value >= 0 && value <= 1); }))
+  if (!is_float && std::any_of(values.begin(), values.end(), [](double value) { return !(value >= 0 && value <= 1); }))
     throw fields.unexpected(key, "numbers from 0 to 1");
   std::copy(values.begin(), values.end(), out.begin());
 }
@@ -167,11 +174,13 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
       fields.list<uint64_t>("class_counts", &json::is_number_unsigned, "a list of whole numbers from 0");
   if (fields.has("fields")) manifest.fields = detail::fields_of_json(fields.at("fields"), path.string());
   const uint64_t channels = fields.count("channels");
-  if (channels != 1 && channels != 3) throw fields.unexpected("channels", "1 or 3");
+  if (channels < 1 || channels > kMaxChannels) throw fields.unexpected("channels", concat("1 to ", kMaxChannels));
   manifest.channels = manifest.statistics.channels = static_cast<int>(channels);
+  manifest.pixels = manifest.statistics.pixels = read_pixels(fields);
+  const bool is_float = manifest.pixels == PixelType::kF32;
   manifest.extent = read_extent(fields, manifest.channels);
-  read_statistic(fields, "mean", manifest.channels, manifest.statistics.mean);
-  read_statistic(fields, "deviation", manifest.channels, manifest.statistics.deviation);
+  read_statistic(fields, "mean", manifest.channels, is_float, manifest.statistics.mean);
+  read_statistic(fields, "deviation", manifest.channels, is_float, manifest.statistics.deviation);
   const auto& shards = fields.at("shards");
   if (!shards.is_array()) throw fields.unexpected("shards", "a list");
   for (size_t i = 0; i < shards.size(); ++i)
@@ -181,7 +190,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
 }
 
 void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest) {
-  const auto channel_list = [&](const std::array<double, 3>& values) {
+  const auto channel_list = [&](const PerChannel<double>& values) {
     return std::vector<double>(values.begin(), values.begin() + manifest.channels);
   };
   nlohmann::ordered_json object{{"format_version", Manifest::kFormatVersion},
@@ -195,6 +204,7 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
   if (manifest.warned_count > 0) object["warned_count"] = manifest.warned_count;
   object.update({{"class_names", manifest.class_names}, {"class_counts", manifest.class_counts}});
   if (!manifest.fields.empty()) object["fields"] = detail::json_of_fields(manifest.fields);
+  if (manifest.pixels != PixelType::kU8) object["pixels"] = pixel_type_name(manifest.pixels);
   object.update({{"channels", manifest.channels},
                  {"extent", nullptr},
                  {"mean", channel_list(manifest.statistics.mean)},

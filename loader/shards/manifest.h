@@ -38,6 +38,7 @@ struct Manifest {
   std::vector<uint64_t> class_counts;    // one entry per class: its samples
   std::vector<FieldType> fields = {};    // what samples have besides, sorted by name
   int channels = 1;                      // channels of decoded pictures: 1 only when every picture is grey
+  PixelType pixels = PixelType::kU8;     // of decoded pictures
   std::optional<Extent> extent;          // set when all pictures have one size
   DataStatistics statistics;
   std::vector<Shard> shards;

@@ -109,7 +109,9 @@ void ShardReader::Map::find_pictures() {
                                "; expected one of them"));
   }
   const auto any = Safetensors::kAny;
-  const auto& tensor = images ? file.get("images", "U8", {size, any, any, any}) : file.get("bytes", "U8", {any});
+  const bool is_known = images && (images->dtype == "U16" || images->dtype == "F32");
+  const auto& tensor = images ? file.get("images", is_known ? images->dtype : "U8", {size, any, any, any})
+                              : file.get("bytes", "U8", {any});
   bytes_offset = tensor.byte_offset;
   if (images) {
     pictures.bytes = tensor.bytes;
@@ -159,14 +161,16 @@ void ShardReader::Map::check_row(size_t row) const {
     throw Error(error.kind(), concat(where(row), ": ", error.what()));
   }
   const auto [height, width, channels] = found.extent;
-  const bool is_picture = height > 0 && width > 0 && (channels == 1 || channels == 3);
+  const bool has_any_channels = is_raw(found.encoding) && channels >= 1 && channels <= kMaxChannels;
+  const bool is_picture = height > 0 && width > 0 && (channels == 1 || channels == 3 || has_any_channels);
   if (!is_picture || int64_t{height} * width > kMaxPixels) {
-    throw corrupt_error(concat(where(row), ": extent is ", height, " x ", width, " x ", channels,
-                               "; expected 1 or 3 channels and at most ", kMaxPixels, " pixels"));
+    throw corrupt_error(concat(where(row), ": extent is ", height, " x ", width, " x ", channels, "; expected ",
+                               is_raw(found.encoding) ? concat("1 to ", kMaxChannels) : "1 or 3",
+                               " channels and at most ", kMaxPixels, " pixels"));
   }
   if (pictures.offsets.empty()) check_image(row, found);
-  const auto raw_bytes = static_cast<uint64_t>(height) * width * channels;
-  if (found.encoding == Encoding::kRaw && found.bytes.size() != raw_bytes) {
+  const auto raw_bytes = static_cast<uint64_t>(height) * width * channels * level_bytes(pixels_of(found.encoding));
+  if (is_raw(found.encoding) && found.bytes.size() != raw_bytes) {
     throw corrupt_error(concat(where(row), ": ", found.bytes.size(), " bytes of pixels; expected ", raw_bytes, " for ",
                                height, " x ", width, " x ", channels));
   }
@@ -179,12 +183,14 @@ void ShardReader::Map::check_row(size_t row) const {
 /// Checks a row of `images`, which must have the size that the tensor states.
 void ShardReader::Map::check_image(size_t row, const Sample& found) const {
   const auto& [height, width, channels] = found.extent;
+  const auto& dtype = file.find("images")->dtype;
   const auto& shape = file.find("images")->shape;
-  if (found.encoding != Encoding::kRaw || shape[1] != static_cast<uint64_t>(height) ||
-      shape[2] != static_cast<uint64_t>(width) || shape[3] != static_cast<uint64_t>(channels)) {
+  if (!is_raw(found.encoding) || dtype_name(dtype_of(pixels_of(found.encoding))) != dtype ||
+      shape[1] != static_cast<uint64_t>(height) || shape[2] != static_cast<uint64_t>(width) ||
+      shape[3] != static_cast<uint64_t>(channels)) {
     throw corrupt_error(concat(where(row), ": encoding ", int{encodings[row]}, ", extent ", height, " x ", width, " x ",
                                channels, "; expected raw pictures of ", shape[1], " x ", shape[2], " x ", shape[3],
-                               ", as tensor \"images\" has"));
+                               ", ", dtype, ", as tensor \"images\" has"));
   }
 }
 

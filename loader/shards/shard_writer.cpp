@@ -51,23 +51,25 @@ struct ShardWriter::State {
   std::vector<uint8_t> encodings, orientations;
   detail::RaggedColumn indexes, paths;
   detail::FieldColumns fields;
+  PixelType pixels;
   size_t header_bytes;
 
   State(const std::filesystem::path& shard, std::optional<Extent> extent, std::vector<uint8_t> book,
-        std::vector<FieldType> types)
+        std::vector<FieldType> types, PixelType of_pixels)
       : path(shard),
         raw_extent(extent),
         codebook(std::move(book)),
         file(shard),
         fields(shard.parent_path(), std::move(types)),
+        pixels(of_pixels),
         header_bytes((kShardHeaderBytes + fields.header_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes) {}
   void check(const Sample& sample) const;
   std::vector<TensorView> columns() const;
 };
 
 ShardWriter::ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent,
-                         std::vector<uint8_t> codebook, std::vector<FieldType> fields)
-    : state_(std::make_unique<State>(path, raw_extent, std::move(codebook), std::move(fields))) {
+                         std::vector<uint8_t> codebook, std::vector<FieldType> fields, PixelType pixels)
+    : state_(std::make_unique<State>(path, raw_extent, std::move(codebook), std::move(fields), pixels)) {
   state_->file.write(std::string(state_->header_bytes, ' '));
 }
 
@@ -79,8 +81,9 @@ void ShardWriter::State::check(const Sample& sample) const {
     return concat(path.string(), ": id ", sample.id, " is ", height, " x ", width, " x ", channels, " in encoding ",
                   static_cast<int>(sample.encoding));
   };
-  if (raw_extent && (sample.encoding != Encoding::kRaw || sample.extent != *raw_extent))
-    throw bug_error(fact() + "; expected raw pictures of one size, as the source promised");
+  if (raw_extent && (sample.encoding != raw_encoding(pixels) || sample.extent != *raw_extent))
+    throw bug_error(concat(fact(), "; expected raw pictures of one size and ", pixel_type_name(pixels),
+                           ", as the source promised"));
   constexpr int kMax = std::numeric_limits<uint16_t>::max();
   if (height < 1 || height > kMax || width < 1 || width > kMax)
     throw bug_error(concat(fact(), "; expected sides from 1 to ", kMax));
@@ -135,8 +138,9 @@ uint64_t ShardWriter::finish() {
   const auto side = [](int value) { return static_cast<uint64_t>(value); };
   std::vector<TensorView> tensors;
   if (const auto& extent = state.raw_extent) {
+    const std::string dtype(dtype_name(dtype_of(state.pixels)));
     tensors.push_back(
-        {"images", "U8", {state.ids.size(), side(extent->height), side(extent->width), side(extent->channels)}, {}});
+        {"images", dtype, {state.ids.size(), side(extent->height), side(extent->width), side(extent->channels)}, {}});
   } else {
     tensors.push_back({"bytes", "U8", {state.offsets.back()}, {}});
   }

@@ -21,7 +21,8 @@ constexpr size_t kShardHeaderBytes = 4096;
 
 /// Writes one shard: samples as they come, the columns and the header at the end. docs/FORMAT.md gives the bytes.
 ///
-/// With `raw_extent` every sample must be a raw picture of that extent, and they become the tensor `images`; otherwise
+/// With `raw_extent` every sample must be a raw picture of that extent and type, and they become the tensor `images`;
+/// otherwise
 /// samples of any encoding become `bytes` and `offset`. Determinism: the file's bytes depend only on the samples and
 /// their order. Memory: 52 bytes per sample, plus its index and its path, and what FieldColumns says; up to twice as
 /// much while the columns grow. Crash-safety: the file appears under its name when it is complete and synced, or not at
@@ -32,7 +33,7 @@ class ShardWriter {
   /// `codebook`: the bytes of the codebook with which samples of kCoefficients were stored; empty when there are none.
   /// `fields`: sorted by name.
   ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent, std::vector<uint8_t> codebook = {},
-              std::vector<FieldType> fields = {});
+              std::vector<FieldType> fields = {}, PixelType pixels = PixelType::kU8);
   ~ShardWriter();
 
   /// Writes all fields except crc32c, byte_offset and codebook, for which the writer has its own values.

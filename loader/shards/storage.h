@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "augment/pixels.h"
+
 namespace penstock {
 
 /// How a JPEG file of the source is stored. PNG files are stored as they are, except with kJpeg, kRaw or a resize.
@@ -35,6 +37,10 @@ struct StorageOptions {
   int64_t max_pixels = int64_t{1} << 28;  ///< 1 .. 2^28. A picture whose header says more is corrupt.
   bool transcodes = true;  ///< A progressive or other JPEG that cannot have a seek index is losslessly made baseline.
   SixteenBit sixteen_bit = SixteenBit::kRefuse;
+  /// What pictures have: with u8 all have 1 or 3 channels, or all have another number of them. u16 and f32 are stored
+  /// raw. With u16, files of 8 and of 16 bits become u16 (levels of 8 bits are multiplied by 257); with f32, pictures
+  /// must be of f32.
+  PixelType pixels = PixelType::kU8;
   bool honours_exif = true;  ///< Pictures are turned upright by the orientation in their EXIF or XMP.
 };
 

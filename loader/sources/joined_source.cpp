@@ -64,6 +64,7 @@ class JoinedSource final : public Source {
     return path.empty() ? path : concat(names_[source], "/", path);
   }
   std::optional<Extent> raw_extent() const override { return sources_.front()->raw_extent(); }
+  PixelType raw_pixels() const override { return sources_.front()->raw_pixels(); }
   uint64_t ignored_count() const override {
     uint64_t count = 0;
     for (const auto& source : sources_) count += source->ignored_count();

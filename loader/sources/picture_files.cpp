@@ -5,12 +5,14 @@
 #include <array>
 #include <fstream>
 
+#include "augment/render.h"
 #include "core/error.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
 #include "loader/files/input_file.h"
+#include "loader/files/orientation.h"
 #include "loader/import/mask_png.h"
 #include "loader/import/picture_formats.h"
 
@@ -85,12 +87,44 @@ FieldValue read_mask(const fs::path& path) {
 FieldValue read_second_picture(const fs::path& path) {
   return with_file(path, [](std::vector<uint8_t> bytes) {
     auto sample = picture_sample(std::move(bytes));
+    if (is_raw(sample.encoding))  // a TIFF that no PNG holds becomes an array
+      return codec_for(sample.encoding)
+          .file({.extent = sample.extent, .encoding = sample.encoding, .bytes = sample.bytes});
     if (sample.encoding != Encoding::kPng)
       throw corrupt_error(concat("is a ", codec_traits(sample.encoding).name,
                                  "; expected a PNG, WebP, TIFF, GIF or BMP for a field of kind picture"));
     return sample.bytes;
   });
 }
+
+namespace {
+
+/// Pixels that no PNG holds, upright.
+SourceSample raw_sample(ForeignPicture&& picture) {
+  const PixelType type = picture.type();
+  SourceSample sample{.bytes = std::move(picture.pixels),
+                      .encoding = raw_encoding(type),
+                      .extent = picture.extent,
+                      .is_converted = true};
+  const int orientation = stored_orientation(picture.exif, {});
+  if (orientation == 1) return sample;
+  auto& [height, width, channels] = sample.extent;
+  const Plan plan = Plan::upright(orientation, height, width);
+  const Picture lying{.pixels = sample.bytes.data(),
+                      .row_stride = static_cast<ptrdiff_t>(level_bytes(type)) * width * channels,
+                      .height = height,
+                      .width = width,
+                      .channels = channels,
+                      .type = type};
+  const Layout layout = own_layout(type);
+  std::vector<uint8_t> upright(sample.bytes.size());
+  render(lying, plan, Normalization::plain(PixelType::kF32), layout, upright.data());
+  sample.bytes = std::move(upright);
+  height = plan.output_height, width = plan.output_width;
+  return sample;
+}
+
+}  // namespace
 
 void Fingerprint::add(const fs::path& file) { add_text(file_fingerprint(file)); }
 
@@ -113,7 +147,11 @@ namespace penstock {
 SourceSample picture_sample(std::vector<uint8_t> bytes) {
   const auto* format = detail::foreign_format_of(bytes);
   const bool is_converted = format != nullptr;
-  if (is_converted) bytes = detail::to_png(format->decode(bytes, kMaxPixels));
+  if (is_converted) {
+    auto picture = format->decode(bytes, kMaxPixels);
+    if (!picture.fits_png()) return detail::raw_sample(std::move(picture));
+    bytes = detail::to_png(picture);
+  }
   const Encoding encoding = detect_encoding(bytes);
   const Extent extent = codec_for(encoding).probe(bytes);
   return {.bytes = std::move(bytes), .encoding = encoding, .extent = extent, .is_converted = is_converted};

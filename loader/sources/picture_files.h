@@ -28,7 +28,8 @@ SourceSample read_picture(const std::filesystem::path& path);
 FieldValue mask_value(std::vector<uint8_t> bytes);
 FieldValue read_mask(const std::filesystem::path& path);
 
-/// A PNG for a field of kind picture. JPEGs are refused: their pixels would not be stored losslessly and small.
+/// A PNG, or an array for what no PNG holds, for a field of kind picture. JPEGs are refused: their pixels would not be
+/// stored losslessly and small.
 FieldValue read_second_picture(const std::filesystem::path& path);
 
 /// The file_fingerprint() of many files, as one short text that depends on their order.

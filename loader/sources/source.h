@@ -21,7 +21,7 @@ namespace penstock {
 
 /// A sample of a foreign data set.
 struct SourceSample {
-  std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it is
+  std::vector<uint8_t> bytes;  // raw H x W x C, or the file as it is
   Encoding encoding = Encoding::kRaw;
   Extent extent;                        // of the decoded picture
   std::vector<FieldValue> fields = {};  // one per Source::fields(), in its order
@@ -47,15 +47,16 @@ class Source {
   virtual std::string where(uint64_t index) const { return "sample " + std::to_string(index); }
   /// The sample's file, relative to the input folder; nothing where it has none of its own.
   virtual std::string path(uint64_t) const { return {}; }
-  /// Set when every sample is a raw picture of this extent.
+  /// Set when every sample is a raw picture of this extent, and of raw_pixels().
   virtual std::optional<Extent> raw_extent() const { return {}; }
+  virtual PixelType raw_pixels() const { return PixelType::kU8; }
   /// The number of files in the input folder that were ignored, because they are not pictures or are in a place where
   /// none are expected.
   virtual uint64_t ignored_count() const { return 0; }
 };
 
-/// The bytes of a picture's file as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels.
-/// Errors: corrupt_error, which names no file.
+/// The bytes of a picture's file as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels
+/// or, where that holds no such pixels, raw and upright. Errors: corrupt_error, which names no file.
 SourceSample picture_sample(std::vector<uint8_t> bytes);
 /// Throws corrupt_error for a file of another format, by its first bytes.
 void check_picture_format(std::span<const uint8_t> bytes);

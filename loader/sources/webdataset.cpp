@@ -15,11 +15,11 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/codecs/npy.h"
 #include "loader/files/checksum.h"
 #include "loader/files/input_file.h"
 #include "loader/files/mapped_file.h"
 #include "loader/files/read_from.h"
-#include "loader/import/npy.h"
 #include "loader/import/picture_formats.h"
 #include "loader/import/tar.h"
 #include "loader/sources/class_list.h"

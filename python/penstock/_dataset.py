@@ -10,11 +10,13 @@ from penstock._fields import value_of
 class Sample(NamedTuple):
     """One sample, decoded.
 
-    image: NumPy u8, H x W x C, upright; C is 1 only where every picture of the data set is grey.
+    image: NumPy, H x W x C, upright: u8, or the dtype of the data set's pixels, uint16 or float32; of 1 and 3 channels of u8,
+        C is 1 only where every picture of the data set is grey.
     label, class_name: its class; -1 and "" where the data set has no classes.
     id: its number in the source that was packed; packing again does not change it.
     path: its path in the source's folder, or "".
-    fields: what else it has, by name: str, bytes, a number, or NumPy; a mask or a picture as the bytes of a PNG.
+    fields: what else it has, by name: str, bytes, a number, or NumPy; a mask or a picture as the bytes that were packed (a PNG;
+        a picture also a JPEG or .npy).
     """
     image: Any
     label: int

@@ -19,9 +19,9 @@ class Field(NamedTuple):
 
     kind: "number", "text", "bytes", "labels" (int64, any number of them), "boxes" (x0, y0, x1, y1 in pixels, edges at 0 and
         the picture's size), "keypoints" (x, y, v each, N x K x 3), "mask" (a PNG, PIL or NumPy u8, H x W), "picture" (a
-        PNG) or "instances" (a mask for each box: None, polygons [[x, y, x, y, ...], ...], COCO's {"counts": ...}, or NumPy, H x W).
+        PNG or JPEG, PIL, or NumPy u8, uint16 or float32, H x W or H x W x C) or "instances" (a mask for each box: None, polygons [[x, y, x, y, ...], ...], COCO's {"counts": ...}, or NumPy, H x W).
     of: the field of boxes whose entries this one describes, one by one.
-    fill: what a mask has outside of the picture.
+    fill: what a mask or a second picture has outside of the picture.
     swapped: pairs of key points that change places where a picture is mirrored.
     names: of labels: what 0, 1, ... mean. Other labels are refused.
     dtype, shape: of numbers, as NumPy has them; None: those of the first value. A first size of None is one that differs.
@@ -114,7 +114,7 @@ def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int) -> bytes:
     if kind == "text" and isinstance(value, str):
         return value.encode("utf-8", "replace")
     if kind in ("mask", "picture") and not isinstance(value, (bytes, bytearray, memoryview)):
-        return _png_of(value, name, index)
+        return _png_of(value, kind, name, index)
     if kind == "instances" and not isinstance(value, (bytes, bytearray, memoryview)):
         return instances_bytes(value, f"pack: item {index}: {name!r}")
     if kind in _BYTES:
@@ -129,7 +129,18 @@ def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int) -> bytes:
     return bytes(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
 
 
-def _png_of(value: Any, name: str, index: int) -> bytes:
+def _npy_of(pixels: Any) -> bytes:
+    """A file of NumPy, in which shards hold pictures that no PNG of 8 bits does."""
+    import io
+
+    import numpy
+    file = io.BytesIO()
+    numpy.lib.format.write_array(file, numpy.ascontiguousarray(pixels.astype(pixels.dtype.newbyteorder("<"), copy=False)),
+                                 version=(1, 0), allow_pickle=False)
+    return file.getvalue()
+
+
+def _png_of(value: Any, kind: str, name: str, index: int) -> bytes:
     import numpy
     if isinstance(value, (str, os.PathLike)):
         try:
@@ -141,8 +152,12 @@ def _png_of(value: Any, name: str, index: int) -> bytes:
     pixels = numpy.asarray(value)  # of PIL's palette pictures: the indices
     if pixels.dtype == numpy.bool_:
         pixels = pixels.astype(numpy.uint8)
+    if kind == "picture" and pixels.ndim in (2, 3) and (
+            pixels.dtype in (numpy.uint16, numpy.float32) or (pixels.dtype == numpy.uint8 and pixels.shape[2:] not in ((), (1,), (3,)))):
+        return _npy_of(pixels)
     if pixels.dtype != numpy.uint8 or pixels.ndim not in (2, 3):
-        raise ConfigError(f"pack: item {index}: {name!r} is {pixels.dtype} of shape {list(pixels.shape)}; expected a PNG, or u8, H x W")
+        raise ConfigError(f"pack: item {index}: {name!r} is {pixels.dtype} of shape {list(pixels.shape)}; expected a PNG, or u8, H x W"
+                          f"{' x C, uint16 or float32' if kind == 'picture' else ''}")
     return _native.write_png(numpy.ascontiguousarray(pixels))
 
 

@@ -19,7 +19,8 @@ from penstock._ranks import rank_and_world_size
 from penstock.augment import spec_list
 from penstock.errors import ConfigError
 
-_LAYOUTS = ("f32", "f16", "bf16", "u8")
+_LAYOUTS = ("f32", "f16", "bf16", "u8", "u16")
+_LEVELS = ("u8", "u16")  # layouts without normalize, always channels last
 _ARRAYS = ("torch", "numpy", "dlpack")
 _open_loaders: "weakref.WeakSet[_native.Loader]" = weakref.WeakSet()
 
@@ -64,8 +65,10 @@ class Loader:
     augment: transforms in their order, such as "random-resized-crop(size=224),flip,normalize", or a list of such parts, or a
         list or Compose of torchvision's (penstock.augment.from_torchvision). docs/TRANSFORMS.md lists them. Without normalize,
         images are 0 to 1; normalize without keys takes the mean and deviation of the data set. None: "normalize", for
-        layout "u8" nothing.
-    layout: "f32", "f16" or "bf16", or "u8" (levels 0 to 255, without normalize, always channels last).
+        layouts "u8" and "u16" nothing.
+    layout: "f32", "f16" or "bf16", or "u8" (levels 0 to 255, without normalize, always channels last), or for pictures of
+        uint16 "u16", likewise. Pictures of uint16 and float32, and of any number of channels, are "f32" too: level / 65535, and
+        values of float32 as they are, unless they are normalised.
     channels_last: images lie in memory as N x H x W x C. Torch tensors are N x C x H x W all the same, in torch's memory
         format channels_last.
     shuffle: "global", "rank-local" (each rank has shards of its own) or "none"; True and False for "global" and "none".
@@ -137,7 +140,7 @@ class Loader:
             shuffle = "global" if shuffle else "none"
         first, *others = _view_lists(views, augment)
         if first is None:
-            first = "" if layout == "u8" else "normalize"
+            first = "" if layout in _LEVELS else "normalize"
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
         device = find_device(device)
@@ -146,7 +149,7 @@ class Loader:
         self._arrays_name = "torch" if device is not None else arrays
         self._options: Dict[str, Any] = {"batch_size": whole("batch_size", batch_size), "seed": seed64(seed),
                                          "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
-        own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
+        own_layout = "u8" if device is not None else f"{layout}-nhwc" if channels_last and layout not in _LEVELS else layout
         allocate, release = page_locking() if device is not None else (0, 0)
         first_folder, *other_folders = folders(data)
         self._configuration = dict(
@@ -179,8 +182,9 @@ class Loader:
         self._lock = threading.Lock()
 
     def _check_pixels_and_length(self, layout: str) -> None:
-        if layout == "u8" and self._native.has_normalize:
-            raise ConfigError('loader: layout is "u8", levels of 0 to 255, with normalize in augment; expected an augment without it, '
+        if layout in _LEVELS and self._native.has_normalize:
+            raise ConfigError(f'loader: layout is "{layout}", levels of 0 to {255 if layout == "u8" else 65535}, with normalize in '
+                              'augment; expected an augment without it, '
                               'or layout="f32", "f16" or "bf16"')
         if len(self) == 0 and self._native.size > 0:
             most = self._native.rows

@@ -31,6 +31,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
          shuffle_seed: Optional[int] = None, jobs: int = 0, force: bool = False, on_corrupt: str = "fail",
          encode: str = "auto", resize: Optional[int] = None, quality: int = 90, raw_share: float = 0.0,
          max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, sixteen_bit: str = "refuse",
+         pixels: Optional[str] = None,
          more_inputs: "Sequence[str | os.PathLike[str]]" = (), part: Optional[Tuple[int, int]] = None,
          codebook: "str | os.PathLike[str] | None" = None, progress: Optional[bool] = None) -> Packed:
     """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all.
@@ -41,7 +42,9 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         GIF or BMP file, which becomes a PNG; a path of one;
         a PIL image; NumPy u8, H x W or H x W x C; or a tensor of torch, u8, H x W or C x H x W. C is 1, 3 or 4, and the
         fourth channel, alpha, is dropped, as convert("RGB") of PIL does. Where only the first of an array's dimensions
-        can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. A label is a number, or a
+        can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. Arrays and tensors of uint16 and
+        float32, and of u8 with other numbers of channels up to 32, are stored with their dtype and all channels: NumPy is
+        H x W x C, and a tensor C x H x W. All pictures of a data set then have one dtype and number of channels. A label is a number, or a
         string, of which each is a class. Data sets of Hugging Face and torchvision and pipelines of WebDataset are such
         iterables; of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
     split: "train", "test" (also as "val", "valid" or "validation") or "all"; of a source by name several. All splits in
@@ -53,6 +56,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
         shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name.
     part: (index, count): only this part, for merge(); every part is given the same source, here or on other machines.
+    pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large; "f32": TIFFs of
+        float32. None: "u8", or what the arrays of an iterable have.
     more_inputs: folders, or lists, whose samples come after those of a source by name: what further `--input` are.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
@@ -70,6 +75,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         "resize": 0 if resize is None else _positive("resize", resize), "quality": int32("quality", quality, "pack"),
         "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),
         "exif": bool(exif), "sixteen_bit": text("sixteen_bit", sixteen_bit, "pack"),
+        "pixels": "u8" if pixels is None else text("pixels", pixels, "pack"),
         "more_inputs": [_path("more_inputs", folder) for folder in more_inputs]}
     line = _Progress(progress)
     chosen = None if part is None else _part(part)
@@ -102,6 +108,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
         _fill(spool, source, class_names, FieldWriter(fields), line)
+        if pixels is None and spool.pixels is not None:
+            option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
         line.end_split()
     return line.result(common["output"])
@@ -257,19 +265,39 @@ def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], 
 
 
 def _pixels(picture: Any, index: int) -> Any:
-    """Pixels as NumPy u8, H x W or H x W x C."""
+    """Pixels as NumPy, H x W or H x W x C."""
     import numpy
+    if str(getattr(picture, "dtype", "")).replace("torch.", "") in ("uint16", "float32"):
+        return _raster(picture)
     if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it
         picture = numpy.asarray(picture if picture.mode in ("L", "RGB") else
                                 picture.convert("L" if picture.mode == "1" else "RGB"))
     is_tensor = str(getattr(picture, "dtype", "")) == "torch.uint8"
     if is_tensor:
         picture = picture.detach().cpu().numpy()
+        if picture.ndim == 3 and not _has_colors(picture.shape):
+            return _raster(picture.transpose(1, 2, 0))
+    if isinstance(picture, numpy.ndarray) and picture.dtype == numpy.uint8 and picture.ndim == 3 and not _has_colors(picture.shape):
+        return _raster(picture)
     if not isinstance(picture, numpy.ndarray) or picture.dtype != numpy.uint8:
         what = f"an array of {picture.dtype}" if hasattr(picture, "dtype") else type(picture).__name__
         raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, "
-                          "NumPy u8, H x W x C, or a tensor of u8, C x H x W")
+                          "NumPy u8, uint16 or float32, H x W x C, or such a tensor, C x H x W")
     return numpy.ascontiguousarray(_channels_last(picture, is_tensor) if picture.ndim == 3 else picture)
+
+
+def _has_colors(shape: Any) -> bool:
+    """Whether the first or the last dimension can be grey, RGB or RGB with alpha."""
+    return shape[0] in _CHANNELS or shape[2] in _CHANNELS
+
+
+def _raster(picture: Any) -> Any:
+    """An array as it is, a tensor with its channels last."""
+    import numpy
+    if hasattr(picture, "detach"):
+        picture = picture.detach().cpu().numpy()
+        picture = picture.transpose(1, 2, 0) if picture.ndim == 3 else picture
+    return numpy.ascontiguousarray(picture)
 
 
 def _channels_last(pixels: Any, is_tensor: bool) -> Any:

@@ -30,15 +30,18 @@ struct OpenDataset {
   std::shared_ptr<const Dataset> dataset;
 };
 
-/// NumPy u8, H x W x C, which owns the pixels.
-nb::object array_of(std::vector<uint8_t> pixels, const Extent& extent) {
+/// NumPy, H x W x C, which owns the pixels.
+nb::object array_of(std::vector<uint8_t> pixels, const Extent& extent, PixelType type = PixelType::kU8) {
   auto owned = std::make_unique<std::vector<uint8_t>>(std::move(pixels));
   const std::array shape{static_cast<size_t>(extent.height), static_cast<size_t>(extent.width),
                          static_cast<size_t>(extent.channels)};
   uint8_t* const data = owned->data();
   const nb::capsule owner(owned.release(),
                           [](void* memory) noexcept { delete static_cast<std::vector<uint8_t>*>(memory); });
-  return nb::cast(nb::ndarray<uint8_t, nb::numpy, nb::device::cpu>(data, shape.size(), shape.data(), owner));
+  const auto dtype = type == PixelType::kU8    ? nb::dtype<uint8_t>()
+                     : type == PixelType::kU16 ? nb::dtype<uint16_t>()
+                                               : nb::dtype<float>();
+  return nb::cast(nb::ndarray<nb::numpy, nb::device::cpu>(data, shape.size(), shape.data(), owner, nullptr, dtype));
 }
 
 /// Sample `index` as (pixels, label, id, path, encoding). The path is bytes, because names of files may be any.
@@ -50,7 +53,7 @@ nb::tuple sample(const OpenDataset& self, uint64_t index) {
     picture = decode_picture(dataset, index);
   }
   const Sample found = dataset.at(index);
-  return nb::make_tuple(array_of(std::move(picture.pixels), picture.extent), found.label, found.id,
+  return nb::make_tuple(array_of(std::move(picture.pixels), picture.extent, picture.type), found.label, found.id,
                         nb::bytes(found.path.data(), found.path.size()), codec_traits(found.encoding).name);
 }
 

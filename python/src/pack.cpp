@@ -38,7 +38,18 @@ void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::st
   spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path, views_of(fields));
 }
 
-Extent extent_of(const Pixels& pixels) {
+/// Of any dtype, which pixel_type() checks.
+using AnyPixels = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+PixelType pixel_type(const AnyPixels& pixels) {
+  if (pixels.dtype() == nb::dtype<uint8_t>()) return PixelType::kU8;
+  if (pixels.dtype() == nb::dtype<uint16_t>()) return PixelType::kU16;
+  if (pixels.dtype() == nb::dtype<float>()) return PixelType::kF32;
+  throw config_error(concat("pixels of ", int{pixels.dtype().bits}, " bits; expected u8, u16 or f32"));
+}
+
+template <class Array>
+Extent extent_of(const Array& pixels) {
   const auto side = [&](size_t i) { return pixels.ndim() > i ? static_cast<int>(pixels.shape(i)) : 1; };
   if (pixels.ndim() != 2 && pixels.ndim() != 3)
     throw config_error(concat("pixels in ", pixels.ndim(), " dimensions; expected H x W or H x W x C"));
@@ -55,15 +66,17 @@ nb::bytes png_of(const Pixels& pixels) {
 }
 
 /// `pixels`: H x W or H x W x C.
-void add_pixels(Spool& spool, const Pixels& pixels, int64_t label, const std::vector<nb::bytes>& fields) {
-  spool.add_pixels({pixels.data(), pixels.size()}, extent_of(pixels), label, views_of(fields));
+void add_pixels(Spool& spool, const AnyPixels& pixels, int64_t label, const std::vector<nb::bytes>& fields) {
+  const PixelType type = pixel_type(pixels);
+  spool.add_pixels({static_cast<const uint8_t*>(pixels.data()), pixels.size() * level_bytes(type)}, extent_of(pixels),
+                   type, label, views_of(fields));
 }
 
 PackOptions options_of(const std::string& source, const std::filesystem::path& input, const std::string& split,
                        const std::vector<std::string>& packed_next, const std::filesystem::path& output, int shards,
                        int64_t shuffle_seed, int jobs, bool force, const std::string& on_corrupt,
                        const std::string& encode, int resize, int quality, double raw_share, int64_t max_pixels,
-                       bool transcode, bool exif, const std::string& sixteen_bit,
+                       bool transcode, bool exif, const std::string& sixteen_bit, const std::string& pixels,
                        const std::vector<std::filesystem::path>& more_inputs) {
   PackOptions options{.source = source,
                       .input = input,
@@ -83,6 +96,7 @@ PackOptions options_of(const std::string& source, const std::filesystem::path& i
                      .max_pixels = max_pixels,
                      .transcodes = transcode,
                      .sixteen_bit = choice("sixteen_bit", sixteen_bit, sixteen_bit_names()),
+                     .pixels = choice("pixels", pixels, pixel_type_names()),
                      .honours_exif = exif};
   return options;
 }
@@ -117,6 +131,11 @@ void define_pack(nb::module_& module) {
           "set_fields", [](Spool& self, const nb::list& types) { self.set_fields(fields_of_tuples(types)); }, "types"_a)
       .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a, "fields"_a)
       .def("add_pixels", add_pixels, "pixels"_a, "label"_a, "fields"_a)
+      .def_prop_ro("pixels",
+                   [](const Spool& self) -> std::optional<std::string> {
+                     if (!self.type()) return {};
+                     return pixel_type_name(*self.type());
+                   })
       .def("set_classes", &Spool::set_classes, "names"_a, "numbers"_a)
       .def("__len__", &Spool::size);
   nb::class_<PackOptions>(module, "PackOptions")
@@ -126,6 +145,12 @@ void define_pack(nb::module_& module) {
             options.part = PackPart{index, count, attempt};
           },
           "index"_a, "count"_a, "attempt"_a)
+      .def(
+          "set_pixels",
+          [](PackOptions& options, const std::string& pixels) {
+            options.storage.pixels = choice("pixels", pixels, pixel_type_names());
+          },
+          "pixels"_a)
       .def(
           "set_codebook", [](PackOptions& options, const std::filesystem::path& path) { options.codebook = path; },
           "path"_a);
@@ -139,7 +164,7 @@ void define_pack(nb::module_& module) {
   module.def("splits_with_parts", splits_with_parts, "output"_a);
   module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "packed_next"_a, "output"_a,
              "shards"_a, "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a,
-             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a, "sixteen_bit"_a, "more_inputs"_a);
+             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a, "sixteen_bit"_a, "pixels"_a, "more_inputs"_a);
   module.def("write_png", png_of, "pixels"_a);
   module.def("split_of_name", split_of_name, "name"_a);
   module.def("check_pack_options", check_pack_options, "options"_a);

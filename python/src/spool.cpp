@@ -17,14 +17,19 @@ void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::s
   add(bytes, {.label = label, .is_file = true, .extent = {}}, path, fields);
 }
 
-void Spool::add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label,
+void Spool::add_pixels(std::span<const uint8_t> pixels, const Extent& extent, PixelType type, int64_t label,
                        const std::vector<FieldBytes>& fields) {
   constexpr int kMaxSide = 65535;  // a shard stores sides in 16 bits
   const bool is_picture = extent.height >= 1 && extent.height <= kMaxSide && extent.width >= 1 &&
-                          extent.width <= kMaxSide && (extent.channels == 1 || extent.channels == 3);
+                          extent.width <= kMaxSide && extent.channels >= 1 && extent.channels <= kMaxChannels;
   if (!is_picture)
     throw config_error(concat("pixels of ", extent.height, " x ", extent.width, " x ", extent.channels,
-                              "; expected H x W x 1 or H x W x 3, with sides of 1 to ", kMaxSide));
+                              "; expected H x W x C with 1 to ", kMaxChannels, " channels and sides of 1 to ",
+                              kMaxSide));
+  if (type_.value_or(type) != type)
+    throw config_error(concat("pixels of ", pixel_type_name(type), "; expected ", pixel_type_name(*type_),
+                              ", as the pixels before have"));
+  type_ = type;
   add(pixels, {.label = label, .extent = extent}, {}, fields);
 }
 
@@ -58,7 +63,7 @@ void Spool::set_classes(std::vector<std::string> names, const std::vector<int64_
 
 SourceSample Spool::read(uint64_t index) const {
   const Entry& entry = entries_[index];
-  SourceSample sample{std::vector<uint8_t>(entry.byte_count), Encoding::kRaw, entry.extent};
+  SourceSample sample{std::vector<uint8_t>(entry.byte_count), raw_encoding(raw_pixels()), entry.extent};
   file_.read(entry.begin, sample.bytes);
   uint64_t at = entry.begin + entry.byte_count;
   for (size_t i = 0; i < fields_.size(); ++i) {

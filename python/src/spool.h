@@ -29,8 +29,9 @@ class Spool final : public Source {
   /// A JPEG or PNG file as it is. Throws corrupt_error for other bytes, unless they are kept.
   void add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
                 const std::vector<FieldBytes>& fields);
-  /// Pixels, H x W x C. Throws config_error for an extent that no picture has.
-  void add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label,
+  /// Pixels, H x W x C. Throws config_error for an extent that no picture has, and for another type than that of the
+  /// pixels before.
+  void add_pixels(std::span<const uint8_t> pixels, const Extent& extent, PixelType type, int64_t label,
                   const std::vector<FieldBytes>& fields);
   /// Label i becomes numbers[i], whose name is names[numbers[i]]. Requires that both are as long as there are labels.
   void set_classes(std::vector<std::string> names, const std::vector<int64_t>& numbers);
@@ -44,6 +45,9 @@ class Spool final : public Source {
   std::string where(uint64_t index) const override;
   std::string path(uint64_t index) const override;
   std::optional<Extent> raw_extent() const override;
+  PixelType raw_pixels() const override { return type_.value_or(PixelType::kU8); }
+  /// The type of all pixels that were added; nothing: none were.
+  std::optional<PixelType> type() const { return type_; }
 
  private:
   struct Entry {
@@ -57,6 +61,7 @@ class Spool final : public Source {
   void append(std::span<const uint8_t> bytes);
 
   UnnamedFile file_;
+  std::optional<PixelType> type_;
   bool keeps_corrupt_;
   std::vector<FieldType> fields_;
   std::vector<uint64_t> field_bytes_;  // entries x fields; the values lie behind the picture

@@ -1,5 +1,5 @@
 // A tar archive from an untrusted source, and an array in NumPy's format: the first byte says which.
-#include "loader/import/npy.h"
+#include "loader/codecs/npy.h"
 #include "loader/import/tar.h"
 #include "tests/fuzz/fuzz_pictures.h"
 

@@ -141,7 +141,7 @@ PICTURE = numpy.zeros((9, 7, 3), dtype=numpy.uint8)
 
 
 @pytest.mark.parametrize("items, message", [
-    ([(PICTURE.astype("float32"), 0)], "pack: item 0: the picture is an array of float32; expected bytes of a JPEG or PNG"),
+    ([(PICTURE.astype("float64"), 0)], "pack: item 0: the picture is an array of float64; expected bytes of a JPEG or PNG"),
     ([(PICTURE, 0), (None, 0)], "pack: item 1: the picture is NoneType; expected "),
     ([(PICTURE, 0), 7], "pack: item 1 is int; expected (picture, label) or a dict"),
     ([(PICTURE, 0, "a.jpg")], "pack: item 0 has 3 values; expected (picture, label)"),
@@ -149,11 +149,11 @@ PICTURE = numpy.zeros((9, 7, 3), dtype=numpy.uint8)
     ([(PICTURE, 0), (PICTURE, "cat")], "pack: item 1: the label is 'cat' after labels of another kind; expected "),
     ([(PICTURE, -1)], "pack: item 0: the label is -1; expected a number, 0 or more, or a name"),
     ([(PICTURE, 0.5)], "pack: item 0: the label is 0.5; expected "),
-    ([(PICTURE[:, :, :2], 0)], "pack: item 0: pixels of 9 x 7 x 2; expected H x W x 1 or H x W x 3"),
+    ([(PICTURE[:, :, :1].repeat(33, 2), 0)], "pack: item 0: pixels of 9 x 7 x 33; expected H x W x C with 1 to 32 channels"),
     ([(PICTURE[0, 0], 0)], "pack: item 0: pixels in 1 dimensions; expected "),
     ([(PICTURE[:0], 0)], "pack: item 0: pixels of 0 x 7 x 3; expected "),
-    ([(torch.zeros(3, 9, 7), 0)], "pack: item 0: the picture is an array of torch.float32; expected bytes of "),
-    ([(torch.zeros(2, 9, 7, dtype=torch.uint8), 0)], "pack: item 0: pixels of 2 x 9 x 7; expected "),
+    ([(torch.zeros(3, 9, 7).double(), 0)], "pack: item 0: the picture is an array of torch.float64; expected bytes of "),
+    ([(torch.zeros(34, 9, 7, dtype=torch.uint8), 0)], "pack: item 0: pixels of 9 x 7 x 34; expected "),
     (7, "pack: source is 7; expected a name or an iterable of (picture, label)"),
 ])
 def test_wrong_items(tmp_path, items, message):

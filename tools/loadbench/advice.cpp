@@ -107,7 +107,7 @@ std::string jpeg_advice(const Dataset& dataset, const LoaderOptions& loader, con
 std::string decode_advice(const Dataset& dataset, const BenchOptions& options, const Extent& output) {
   const auto& loader = options.loader;
   const Stored stored = most_stored(dataset, loader);
-  if (stored.encoding == Encoding::kRaw) return "nothing: the pixels are stored raw";
+  if (is_raw(stored.encoding)) return "nothing: the pixels are stored raw";
   if (codec_traits(stored.encoding).is_lossless)
     return "pack with --encode jpeg (it changes the pixels, and takes few bytes) or raw (the same pixels, many bytes)";
   if (stored.encoding == Encoding::kJpeg) return jpeg_advice(dataset, loader, stored);

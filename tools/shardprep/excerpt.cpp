@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/read_from.h"
@@ -22,6 +23,7 @@ class Excerpt final : public Source {
   std::string where(uint64_t index) const override { return source_->where(place(index)); }
   std::string path(uint64_t index) const override { return source_->path(place(index)); }
   std::optional<Extent> raw_extent() const override { return source_->raw_extent(); }
+  PixelType raw_pixels() const override { return source_->raw_pixels(); }
 
   SourceSample read(uint64_t index) const override {
     SourceSample sample = source_->read(place(index));
@@ -39,7 +41,12 @@ class Excerpt final : public Source {
 class PackedSource final : public Source {
  public:
   explicit PackedSource(const std::filesystem::path& folder)
-      : dataset_(Dataset::open(folder, "", {})), is_raw_(dataset_->manifest().extent && all_raw()) {}
+      : dataset_(Dataset::open(folder, "", {})), is_raw_(dataset_->manifest().extent && all_raw()) {
+    const Manifest& manifest = dataset_->manifest();
+    if (is_raster(manifest.pixels, manifest.channels))
+      throw config_error(concat(folder.string(), ": pictures have ", pixels_text(manifest.pixels, manifest.channels),
+                                ", which are stored raw alone; expected 1 or 3 channels of u8"));
+  }
 
   uint64_t size() const override { return dataset_->size(); }
   std::vector<std::string> class_names() const override { return dataset_->manifest().class_names; }

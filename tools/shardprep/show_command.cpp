@@ -62,6 +62,10 @@ int run_show(ShowArguments& arguments, bool is_one_sample) {
     std::printf(" %llu %s%s", static_cast<unsigned long long>(sheet.ids[i]), one_line(name).c_str(),
                 is_last ? "\n" : ",");
   }
+  const Manifest& manifest = dataset->manifest();
+  if (is_raster(manifest.pixels, manifest.channels))
+    std::printf("of %s, the first %d, each from black for its least level to white for its greatest\n",
+                pixels_text(manifest.pixels, manifest.channels).c_str(), manifest.channels >= 3 ? 3 : 1);
   std::printf("%s: %d x %d pixels, %s\n", arguments.output.c_str(), sheet.extent.height, sheet.extent.width,
               is_one_sample ? concat(count_text(sheet.labels.size(), "epoch"), " of one sample").c_str()
                             : count_text(sheet.labels.size(), "sample").c_str());

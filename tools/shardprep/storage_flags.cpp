@@ -12,6 +12,7 @@ StorageOptions StorageFlags::options() const {
   found.encode = choice("--encode", encode, encode_names());
   found.transcodes = choice<bool>("--transcode", transcode, {{"on", true}, {"off", false}});
   found.sixteen_bit = choice("--sixteen-bit", sixteen_bit, sixteen_bit_names());
+  found.pixels = choice("--pixels", pixels, pixel_type_names());
   found.honours_exif = !ignores_exif;
   return found;
 }
@@ -52,6 +53,12 @@ void add_storage_flags(CLI::App& command, StorageFlags& flags) {
       .add_option("--sixteen-bit", flags.sixteen_bit,
                   "what becomes of pictures of 16 bits per channel (PNG, TIFF). refuse: stop; drop: their high bytes "
                   "are stored; keep: all bits are stored, and batches have the high bytes")
+      ->capture_default_str();
+  command
+      .add_option("--pixels", flags.pixels,
+                  "what pixels have. u8: 8 bits, with --sixteen-bit for more; u16: pictures are stored raw, with all "
+                  "of 16 bits, and levels of 8 bits become 257 times as large; f32: TIFFs of f32, stored raw. TIFFs of "
+                  "more than 4 samples per pixel keep all of them")
       ->capture_default_str();
   command.add_flag("--no-exif", flags.ignores_exif,
                    "do not turn pictures upright by the orientation in their EXIF or XMP");

@@ -10,7 +10,7 @@ namespace penstock {
 
 struct StorageFlags {
   StorageOptions storage;
-  std::string encode = "auto", transcode = "on", sixteen_bit = "refuse";
+  std::string encode = "auto", transcode = "on", sixteen_bit = "refuse", pixels = "u8";
   bool ignores_exif = false;
 
   /// What the flags mean. Throws config_error.

@@ -59,7 +59,7 @@ TEST(NewCodecTest, IsOneOfThoseThatMessagesName) {
   EXPECT_EQ(detect_encoding(kFile), kInverted);
   EXPECT_TRUE(has_picture_extension("a/b.InV"));
   EXPECT_FALSE(has_picture_extension("a/inv"));
-  EXPECT_THAT(error_of([] { codec_for(Encoding{199}); }), HasSubstr("3 (JPEG coefficients), 200 (INV)"));
+  EXPECT_THAT(error_of([] { codec_for(Encoding{199}); }), HasSubstr("5 (raw f32), 200 (INV)"));
   EXPECT_THAT(error_of([] {
                 detect_encoding(Bytes{1, 2});
               }),

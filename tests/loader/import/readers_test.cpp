@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "core/text.h"
+#include "loader/codecs/npy.h"
 #include "loader/import/json_records.h"
-#include "loader/import/npy.h"
 #include "loader/import/picture_formats.h"
 #include "loader/import/table.h"
 #include "loader/import/tar.h"

@@ -133,7 +133,7 @@ TEST(JpegScansTest, APictureWithoutItsLastScansPacksInNoStorage) {
     const Bytes whole = picture(kinds[kind]);
     write_bytes(folder / "in/a/whole.jpg", whole);
     write_bytes(folder / "in/a/cut.jpg", without_scans(whole, 2, scan_borders(whole).size() - 1));
-    std::vector<std::array<double, 3>> means;
+    std::vector<PerChannel<double>> means;
     for (const Encode encode : {Encode::kAuto, Encode::kCoefficients, Encode::kKeep, Encode::kJpeg, Encode::kRaw}) {
       for (const bool transcodes : {true, false}) {
         SCOPED_TRACE(testing::Message() << kinds[kind].name << ", " << encode_name(encode) << ", " << transcodes);

@@ -238,7 +238,9 @@ TEST(ManifestTest, WrongManifestsAreCorruptAndTheKeyIsNamed) {
          m["class_names"] = {1, 2};
        },
        "class_names is [1,2]; expected a list of texts"},
-      {[](Json& m) { m["channels"] = 4; }, "channels is 4; expected 1 or 3"},
+      {[](Json& m) { m["channels"] = 33; }, "channels is 33; expected 1 to 32"},
+      {[](Json& m) { m["channels"] = 0; }, "channels is 0; expected 1 to 32"},
+      {[](Json& m) { m["pixels"] = "f64"; }, "pixels is \"f64\"; expected u8, u16 or f32"},
       {[](Json& m) {
          m["mean"] = {0.1, 0.2};
        },

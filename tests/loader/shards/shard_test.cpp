@@ -266,12 +266,14 @@ TEST(ShardReaderTest, HostileShardsAreCorrupt) {
          s.offset = {0, 4, 7};
        },
        "runs from 0 to 7; expected 0 to 6"},
-      {[](auto& s) { s.encoding[1] = 4; }, "sample 1 (id 6) at byte"},
-      {[](auto& s) { s.encoding[1] = 4; },
-       "encoding is 4; expected one of 0 (raw), 1 (PNG), 2 (JPEG), 3 (JPEG coefficients)"},
+      {[](auto& s) { s.encoding[1] = 9; }, "sample 1 (id 6) at byte"},
+      {[](auto& s) { s.encoding[1] = 9; },
+       "encoding is 9; expected one of 0 (raw), 1 (PNG), 2 (JPEG), 3 (JPEG coefficients), 4 (raw u16), 5 (raw f32)"},
+      {[](auto& s) { s.encoding[1] = 4; }, "2 bytes of pixels; expected 4 for 1 x 2 x 1"},
+      {[](auto& s) { s.encoding[1] = 1, s.extent[5] = 2; }, "extent is 1 x 2 x 2; expected 1 or 3 channels"},
       {[](auto& s) { s.encoding[1] = 3; }, "encoding is 3 (coefficients); expected the tensor \"codebook\" with it"},
       {[](auto& s) { s.extent[0] = 0; }, "extent is 0 x 2 x 1"},
-      {[](auto& s) { s.extent[5] = 2; }, "extent is 1 x 2 x 2; expected 1 or 3 channels"},
+      {[](auto& s) { s.extent[5] = 33; }, "extent is 1 x 2 x 33; expected 1 to 32 channels"},
       {[](auto& s) { s.extent[0] = s.extent[1] = 65535; }, "at most 268435456 pixels"},
       {[](auto& s) { s.extent[4] = 3; }, "2 bytes of pixels; expected 3"},
       {[&](auto& s) {

@@ -1,5 +1,5 @@
 // parse_npy(): NEP 1. The header is a Python dict literal, of which the three keys of every array are read.
-#include "loader/import/npy.h"
+#include "loader/codecs/npy.h"
 
 #include <algorithm>
 #include <array>
