@@ -275,7 +275,7 @@ class WebDataset final : public Source {
   void name_classes(const std::string& where) {
     class_names_ = classes_.names();
     if (!kinds_ || kinds_->class_names.empty() || label_ending_ != "cls") return;
-    for (size_t label = 0; label < class_names_.size(); ++label)
+    for (size_t label = class_names_.size(); label-- > 0;)  // the greatest number is one that a sample has
       if (class_names_[label] != std::to_string(label) || label >= kinds_->class_names.size())
         throw corrupt_error(concat(where, ": class ", in_quotes(class_names_[label]), "; expected 0 to ",
                                    kinds_->class_names.size() - 1, ", for which ", detail::kKindsMember, " has names"));

@@ -102,7 +102,10 @@ def is_first(marker):
     return True
 
 
-WRONG = [{**row, "label": 7} for row in png_rows()]
+def with_a_wrong_one():
+    """partitions(), of which the last cannot be packed when the others have been."""
+    *others, last = partitions()
+    return [*others, [{**row, "label": 7} for row in last]]
 
 
 def test_ray(tmp_path, expected):
@@ -122,13 +125,16 @@ def test_ray(tmp_path, expected):
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        data = ray.data.from_arrow([pyarrow.Table.from_pylist(part) for part in partitions()])
+        def write(parts, sink, out):
+            data = ray.data.from_arrow([pyarrow.Table.from_pylist(part) for part in parts])
+            data.write_datasink(sink(str(tmp_path / out), class_names=NAMES))
+
         for name, sink in (("out", PenstockDatasink), ("killed once", Killed)):
-            data.write_datasink(sink(str(tmp_path / name), class_names=NAMES))
+            write(partitions(), sink, name)
             assert contents(tmp_path / name) == expected
         assert (tmp_path / "killed").exists()
         with pytest.raises(Exception, match="label is 7; expected 0 to 1"):
-            ray.data.from_items(WRONG).write_datasink(PenstockDatasink(str(tmp_path / "wrong"), class_names=NAMES))
+            write(with_a_wrong_one(), PenstockDatasink, "wrong")
         assert left_nothing(tmp_path / "wrong")
     finally:
         ray.shutdown()
@@ -136,27 +142,25 @@ def test_ray(tmp_path, expected):
 
 @pytest.mark.parametrize("cluster", ["threads", "processes"])
 def test_dask(tmp_path, expected, cluster):
-    pytest.importorskip("dask")
+    dask = pytest.importorskip("dask")
     from dask import bag
     from penstock.integrations.dask import pack_collection
-    with processes_of_dask() if cluster == "processes" else contextlib.nullcontext():
-        def with_a_death(row):
-            if cluster == "processes" and row["image"] == partitions()[2][3]["image"] and is_first(tmp_path / "killed"):
-                os._exit(1)
-            return row
 
-        rows_of_dask = bag.from_delayed([dask_partition(part) for part in partitions()]).map(with_a_death)
-        pack_collection(rows_of_dask, str(tmp_path / "out"), class_names=NAMES)
+    def a_bag(parts):
+        return bag.from_delayed([dask.delayed(part) for part in parts])
+
+    def with_a_death(row):
+        if cluster == "processes" and row["image"] == partitions()[2][3]["image"] and is_first(tmp_path / "killed"):
+            os._exit(1)
+        return row
+
+    with processes_of_dask() if cluster == "processes" else contextlib.nullcontext():
+        pack_collection(a_bag(partitions()).map(with_a_death), str(tmp_path / "out"), class_names=NAMES)
         assert contents(tmp_path / "out") == expected
         assert (tmp_path / "killed").exists() == (cluster == "processes")
         with pytest.raises(penstock.ConfigError, match="label is 7"):
-            pack_collection(bag.from_sequence(WRONG), str(tmp_path / "wrong"), class_names=NAMES)
+            pack_collection(a_bag(with_a_wrong_one()), str(tmp_path / "wrong"), class_names=NAMES)
         assert left_nothing(tmp_path / "wrong")
-
-
-def dask_partition(part):
-    import dask
-    return dask.delayed(part)
 
 
 @contextlib.contextmanager
@@ -201,23 +205,20 @@ def test_spark(tmp_path, expected, monkeypatch):
         spark.dataSource.register(PenstockDataSource)
         spark.dataSource.register(Failing)
 
-        def frame(rows):
-            return spark.createDataFrame([(row["image"], row["label"]) for row in rows], "image binary, label int")
-
-        def write(frame, form, out, **options):
+        def write(parts, form, out, **options):
+            rows = spark.sparkContext.parallelize(range(4), 4).flatMap(lambda part: [(row["image"], row["label"]) for row in parts[part]])
+            frame = spark.createDataFrame(rows, "image binary, label int")
             frame.write.format(form).mode("append").options(**options).save(str(tmp_path / out))
 
-        numbered = spark.sparkContext.parallelize(range(4), 4).flatMap(
-            lambda number: [(row["image"], row["label"]) for row in partitions()[number]])
         names = {"class_names": json.dumps(NAMES)}
         for form in ("penstock", "failing"):
-            write(spark.createDataFrame(numbered, "image binary, label int"), form, form, **names)
+            write(partitions(), form, form, **names)
             assert contents(tmp_path / form) == expected
         assert (tmp_path / "failed").exists()
         with pytest.raises(Exception, match="label is 7; expected 0 to 1"):
-            write(frame(WRONG), "penstock", "wrong", **names)
+            write(with_a_wrong_one(), "penstock", "wrong", **names)
         assert left_nothing(tmp_path / "wrong")
         with pytest.raises(Exception, match="class_names is None"):
-            write(frame(png_rows()), "penstock", "wrong")
+            write(partitions(), "penstock", "wrong")
     finally:
         spark.stop()

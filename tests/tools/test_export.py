@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardprep_tool import run
-from source_tool import pack, samples_of, save, unpacked, write_csv, write_lines, write_tar
+from shardprep_tool import manifest_of, run
+from source_tool import fields_of, pack, samples_of, save, unpacked, write_csv, write_lines, write_tar
 
 
 def test_several_inputs(tmp_path):
@@ -79,11 +79,15 @@ def test_export_to_webdataset_comes_back(tmp_path, packed):
             for member in tar:
                 assert member.mtime == 0 and member.uid == 0
                 found[member.name] = tar.extractfile(member).read()
+    kinds = json.loads(found["__penstock__"])
+    assert kinds["class_names"] == ["cat", "dog"] and kinds["fields"]["kind"]["of"] == "box"
     assert found["000000002.cls"] == b"0" and found["000000002.text.txt"].decode() == "é 2"
     assert found["000000004.jpg"] == (tmp_path / "in/train/cat/4.jpg").read_bytes()
     assert np.array_equal(np.load(io.BytesIO(found["000000004.box.npy"])), np.array([[0, 0, 4, 1]] * 4, np.float32))
     write_tar(tmp_path / "one/train.tar", sorted((name, data) for name, data in found.items() if not name.startswith("000000003")))
     pack("webdataset", tmp_path / "one", tmp_path / "again", shards=2)
+    assert manifest_of(tmp_path / "again/train")["class_names"] == ["cat", "dog"]
+    assert fields_of(tmp_path / "again/train") == fields_of(packed / "train")
     again = {number: sample for number, sample in zip((0, 1, 2, 4, 5), samples_of(tmp_path / "again/train").values(), strict=True)}
     before = samples_of(packed / "train")
     del before[3]
