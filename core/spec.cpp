@@ -40,6 +40,20 @@ std::vector<std::string_view> split_top_level(std::string_view kind, std::string
   return parts;
 }
 
+/// Splits what is inside of the parentheses at the commas that are outside of braces: `shards=x-{a,b}.tar` is one key.
+std::vector<std::string> split_keys(std::string_view inside) {
+  std::vector<std::string> parts(1);
+  bool is_in_braces = false;
+  for (const char c : inside) {
+    if (c == '{' || c == '}') is_in_braces = c == '{';
+    if (c == ',' && !is_in_braces)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
 }  // namespace
 
 Spec::Spec(std::string kind, std::string name, std::vector<std::pair<std::string, std::string>> values)
@@ -154,7 +168,7 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
   if (whole.back() != ')') throw malformed("no closing parenthesis at the end");
   const auto inside = trimmed(whole.substr(open + 1, whole.size() - open - 2));
   if (inside.empty()) return {std::string(kind), std::string(name), values};
-  for (const auto& part : split(inside, ',')) {
+  for (const auto& part : split_keys(inside)) {
     const auto equals = part.find('=');
     if (equals == std::string::npos) throw malformed(in_quotes(part) + " is not key=value");
     const std::string key(trimmed(std::string_view(part).substr(0, equals)));

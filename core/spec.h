@@ -53,7 +53,7 @@ class Spec {
   std::optional<std::vector<std::string>> keys_;  // the known keys; without a value every key is known
 };
 
-/// Parses one spec. `kind` ("transform", "source") is used in messages only. Throws config_error on bad syntax.
+/// Parses one spec; commas inside braces separate no keys. `kind` ("transform") is for messages. Throws config_error.
 Spec parse_spec(std::string_view kind, std::string_view text);
 
 /// Parses `a(...),b,c(...)`; commas inside parentheses separate keys. Empty text gives no specs.

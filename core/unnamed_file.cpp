@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -35,7 +36,8 @@ int open_unnamed(const fs::path& folder) {
 
 }  // namespace
 
-UnnamedFile::UnnamedFile(const fs::path& folder) : folder_(existing_folder(folder)), fd_(open_unnamed(folder_)) {}
+UnnamedFile::UnnamedFile(const fs::path& folder, std::string what)
+    : folder_(existing_folder(folder)), what_(std::move(what)), fd_(open_unnamed(folder_)) {}
 UnnamedFile::~UnnamedFile() { close(fd_); }
 
 void UnnamedFile::append(std::span<const uint8_t> bytes) {
@@ -43,7 +45,7 @@ void UnnamedFile::append(std::span<const uint8_t> bytes) {
     const ssize_t count = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(byte_count_));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
-      throw errno_error(concat(folder_.string(), ": samples before they are packed"), "expected room for all of them");
+      throw errno_error(concat(folder_.string(), ": ", what_), "expected room for all of it");
     byte_count_ += static_cast<uint64_t>(count);
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
@@ -58,5 +60,7 @@ void UnnamedFile::read(uint64_t offset, std::span<uint8_t> bytes) const {
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
 }
+
+fs::path UnnamedFile::link() const { return concat("/proc/self/fd/", fd_); }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace penstock {
 
@@ -11,8 +12,8 @@ namespace penstock {
 /// Thread-safety: read() may be called on many threads once nothing is appended any more.
 class UnnamedFile {
  public:
-  /// In `folder` or the nearest folder above it that exists.
-  explicit UnnamedFile(const std::filesystem::path& folder);
+  /// In `folder` or the nearest folder above it that exists. `what` says in messages what it holds.
+  UnnamedFile(const std::filesystem::path& folder, std::string what);
   ~UnnamedFile();
   UnnamedFile(const UnnamedFile&) = delete;
   UnnamedFile& operator=(const UnnamedFile&) = delete;
@@ -20,10 +21,12 @@ class UnnamedFile {
   void append(std::span<const uint8_t> bytes);
   void read(uint64_t offset, std::span<uint8_t> bytes) const;  ///< Requires that as many were appended.
   uint64_t byte_count() const { return byte_count_; }
-  const std::filesystem::path& folder() const { return folder_; }
+  /// A path by which this process can open the file again, as long as this object is there.
+  std::filesystem::path link() const;
 
  private:
   std::filesystem::path folder_;
+  std::string what_;
   int fd_ = -1;
   uint64_t byte_count_ = 0;
 };

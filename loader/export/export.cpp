@@ -20,6 +20,7 @@
 #include "loader/files/read_from.h"
 #include "loader/import/tar_writer.h"
 #include "loader/shards/dataset.h"
+#include "loader/sources/tar_kinds.h"
 
 namespace penstock {
 namespace {
@@ -85,7 +86,11 @@ class Exporting {
 
   void write_shard(size_t shard, const std::atomic<bool>& stopped) {
     std::optional<detail::TarWriter> tar;
-    if (format_ == ExportFormat::kWebDataset) tar.emplace(output_ / tar_name(shard));
+    if (format_ == ExportFormat::kWebDataset) {
+      tar.emplace(output_ / tar_name(shard));
+      const std::string kinds = kinds_text();
+      tar->add(std::string(detail::kKindsMember), {reinterpret_cast<const uint8_t*>(kinds.data()), kinds.size()});
+    }
     const uint64_t end = dataset_->shard_begin(static_cast<int>(shard) + 1);
     for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end; ++i) {
       if (stopped) return;
@@ -107,6 +112,12 @@ class Exporting {
     std::array<char, 16> number{};
     std::snprintf(number.data(), number.size(), "%06zu", shard);
     return concat(manifest().split, "-", number.data(), ".tar");
+  }
+
+  std::string kinds_text() const {
+    detail::TarKinds kinds{manifest().class_names, manifest().fields};
+    for (auto& type : kinds.fields) type.most = 0;  // of a packed data set alone
+    return detail::text_of_kinds(kinds);
   }
 
   /// Nothing for a broken sample, whose reason is added to `found`.

@@ -20,8 +20,9 @@ enum class ExportFormat : uint8_t {
   /// fields. Masks, pictures and bytes are files in the hidden folder .fields/<name>, with a key <name>_file_name.
   kImageFolder,
   /// OUT/<split>-<shard>.tar for WebDataset: <id>.jpg or .png, .cls (the label), and for each field <name>.txt, .npy,
-  /// .png or .bin; OUT/classes.txt, a class's name per line. Archives are ustar with time 0: equal data sets give equal
-  /// bytes.
+  /// .png or .bin; OUT/classes.txt, a class's name per line. The first member, __penstock__, has the names of the
+  /// classes and the kinds of the fields, by which source webdataset makes the same ones again. Archives are ustar with
+  /// time 0: equal data sets give equal bytes.
   kWebDataset,
 };
 

@@ -104,7 +104,7 @@ InstanceMasks::InstanceMasks(FieldBytes bytes, int height, int width)
 uint32_t InstanceMasks::end(size_t number) const { return read<uint32_t>(bytes_, sizeof(uint32_t) * (1 + number)); }
 
 InstanceMask InstanceMasks::at(size_t number) const {
-  if (number >= count_) throw bug_error(concat("instance masks: mask ", number, " of ", count_));
+  if (number >= count_) throw bug_error(concat("instance masks: mask ", number, "; expected 0 to ", count_, " - 1"));
   const size_t begin = number == 0 ? 0 : end(number - 1);
   const FieldBytes bytes = masks_.subspan(begin, end(number) - begin);
   InstanceMask mask;

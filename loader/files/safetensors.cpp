@@ -260,7 +260,10 @@ void SafetensorsWriter::put(const std::string& name, std::span<const uint8_t> by
 
 void SafetensorsWriter::commit(const std::map<std::string, std::string>& metadata) {
   for (const auto& [name, entry] : entries_)
-    if (!entry.is_put) throw bug_error(concat(path_.string(), ": tensor ", in_quotes(name), " was not written"));
+    if (!entry.is_put) {
+      throw bug_error(
+          concat(path_.string(), ": tensor ", in_quotes(name), " was not written; expected put() for each tensor"));
+    }
   const std::string header = safetensors_header(tensors_, metadata, kDataAlignment);
   if (header.size() != header_bytes_)
     throw bug_error(concat(path_.string(), ": a header of ", header.size(), " bytes; expected ", header_bytes_));

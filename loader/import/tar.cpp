@@ -27,8 +27,6 @@ class TarReader {
   TarReader(std::span<const uint8_t> archive, const std::string& where) : archive_(archive), where_(where) {}
 
   void run(const std::function<void(const TarMember&)>& visit) {
-    if (archive_.size() >= 2 && archive_[0] == 0x1F && archive_[1] == 0x8B)
-      throw corrupt_error(concat(where_, ": is compressed by gzip; expected a plain tar (gunzip it)"));
     while (!is_end()) {
       const auto header = take(kBlock, "a header");
       check_sum(header);

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "loader/order/group_order.h"
-#include "loader/order/order.h"
+#include "loader/samplers/line_epoch.h"
 #include "loader/samplers/sampler.h"
 
 namespace penstock {
@@ -23,21 +23,10 @@ class Uniform final : public Sampler {
                   " times");
   }
   std::unique_ptr<const SampledEpoch> epoch(int64_t epoch) const override {
-    return std::make_unique<Epoch>(*this, static_cast<uint64_t>(epoch));
+    return std::make_unique<LineEpoch<GroupOrder>>(order_, rows_, seed_, epoch, is_shuffled_);
   }
 
  private:
-  struct Epoch final : SampledEpoch {
-    Epoch(const Uniform& sampler, uint64_t epoch)
-        : group(sampler.order_, sampler.rows_, sampler.seed_, epoch, sampler.is_shuffled_),
-          order(sampler.is_shuffled_ ? Order::shuffled(sampler.rows_, sampler.seed_, epoch)
-                                     : Order::sequential(sampler.rows_)) {}
-    Draw at(uint64_t position) const override { return group.at(order.at(position)); }
-
-    GroupOrder::Epoch group;
-    Order order;
-  };
-
   GroupOrder order_;
   uint64_t size_, rows_, seed_;
   bool is_shuffled_;

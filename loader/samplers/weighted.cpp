@@ -9,8 +9,8 @@
 
 #include "loader/order/alias_table.h"
 #include "loader/order/mix.h"
-#include "loader/order/order.h"
 #include "loader/samplers/id_list.h"
+#include "loader/samplers/line_epoch.h"
 #include "loader/samplers/sampler.h"
 #include "loader/samplers/weights.h"
 
@@ -139,21 +139,10 @@ class Weighted final : public Sampler {
   }
 
   std::unique_ptr<const SampledEpoch> epoch(int64_t epoch) const override {
-    return std::make_unique<Epoch>(*this, static_cast<uint64_t>(epoch));
+    return std::make_unique<LineEpoch<WeightedOrder>>(order_, rows_, seed_, epoch, is_shuffled_);
   }
 
  private:
-  struct Epoch final : SampledEpoch {
-    Epoch(const Weighted& sampler, uint64_t epoch)
-        : line(sampler.order_, sampler.rows_, sampler.seed_, epoch, sampler.is_shuffled_),
-          order(sampler.is_shuffled_ ? Order::shuffled(sampler.rows_, sampler.seed_, epoch)
-                                     : Order::sequential(sampler.rows_)) {}
-    Draw at(uint64_t position) const override { return line.at(order.at(position)); }
-
-    WeightedOrder::Epoch line;
-    Order order;
-  };
-
   uint64_t checksum_;
   WeightedOrder order_;
   uint64_t rows_, seed_;

@@ -26,14 +26,19 @@ std::vector<std::string> numbers_in(const std::string& where, const std::string&
   };
   const bool is_range = is_number(low, first) && is_number(high, last) && first <= last && last - first < kMaxNames;
   if (!is_range)
-    throw config_error(concat(where, ": shards has ", in_quotes("{" + text + "}"),
-                              "; expected {FIRST..LAST} with up to ", kMaxNames, " numbers"));
+    throw config_error(concat(where, ": the pattern has ", in_quotes(concat("{", text, "}")),
+                              "; expected {FIRST..LAST} with up to ", kMaxNames, " numbers, or {A,B}"));
   std::vector<std::string> numbers;
   for (uint64_t number = first; number <= last; ++number) {
     const std::string digits = std::to_string(number);
     numbers.push_back(std::string(low.size() - std::min(low.size(), digits.size()), '0') + digits);
   }
   return numbers;
+}
+
+/// What stands for "{text}": the parts of "a,b", or the numbers of "000..009".
+std::vector<std::string> choices_in(const std::string& where, const std::string& text) {
+  return text.find(',') == std::string::npos ? numbers_in(where, text) : split(text, ',');
 }
 
 }  // namespace
@@ -54,6 +59,12 @@ bool has_last_ending(std::string_view ending, std::string_view last) {
          (ending.size() > last.size() && ending.ends_with(last) && ending[ending.size() - last.size() - 1] == '.');
 }
 
+std::optional<std::string> tar_stem(const std::string& name) {
+  for (const std::string_view ending : {".tar", ".tar.gz", ".tgz", ".tar.zst"})
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  return {};
+}
+
 bool is_pickle_ending(std::string_view ending) {
   constexpr std::array<std::string_view, 5> kPickles{"pyd", "pickle", "pkl", "pth", "pt"};
   return std::any_of(kPickles.begin(), kPickles.end(), [&](auto pickle) { return has_last_ending(ending, pickle); });
@@ -72,13 +83,13 @@ std::vector<std::string> expand_braces(const std::string& where, const std::stri
   const size_t open = pattern.find('{'), close = pattern.find('}');
   if (open == std::string::npos && close == std::string::npos) return {pattern};
   if (open == std::string::npos || close == std::string::npos || close < open || pattern.find('{', open + 1) < close)
-    throw config_error(concat(where, ": shards is ", in_quotes(pattern), "; expected braces in pairs, as {000..009}"));
+    throw config_error(concat(where, ": the pattern is ", in_quotes(pattern), "; expected braces in pairs, as {000..009} or {a,b}"));
   std::vector<std::string> names;
   const auto rests = expand_braces(where, pattern.substr(close + 1));
-  for (const auto& choice : numbers_in(where, pattern.substr(open + 1, close - open - 1)))
+  for (const auto& choice : choices_in(where, pattern.substr(open + 1, close - open - 1)))
     for (const auto& rest : rests) {
       if (names.size() >= kMaxNames)
-        throw config_error(concat(where, ": shards is ", in_quotes(pattern), "; expected up to ", kMaxNames, " names"));
+        throw config_error(concat(where, ": the pattern is ", in_quotes(pattern), "; expected up to ", kMaxNames, " names"));
       names.push_back(pattern.substr(0, open) + choice + rest);
     }
   return names;

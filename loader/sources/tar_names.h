@@ -1,6 +1,7 @@
 // The names in WebDataset's tars: keys, endings and patterns.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,9 @@ std::pair<std::string, std::string> key_and_ending(const std::string& path);
 /// Whether `ending` equals `last` or ends with "." followed by it.
 bool has_last_ending(std::string_view ending, std::string_view last);
 
+/// The name of a tar without its ending, which may be that of a compressed one; nothing for another file.
+std::optional<std::string> tar_stem(const std::string& name);
+
 /// Whether files of this ending hold Python objects.
 bool is_pickle_ending(std::string_view ending);
 
@@ -21,8 +25,8 @@ bool is_pickle_ending(std::string_view ending);
 /// one name.
 std::vector<std::string> field_names(const std::vector<std::string>& endings);
 
-/// "x-{00..02}.tar" -> x-00.tar, x-01.tar, x-02.tar; several pairs of braces give all combinations. Throws config_error
-/// `<where>: shards ...` for braces that do not fit, and for more than 10^6 names.
+/// "x-{00..02}.tar" -> x-00.tar, x-01.tar, x-02.tar, and "{a,b}.tar" -> a.tar, b.tar; several pairs of braces give all
+/// combinations. Throws config_error `<where>: the pattern ...` for braces that do not fit, and for more than 10^6 names.
 std::vector<std::string> expand_braces(const std::string& where, const std::string& pattern);
 
 }  // namespace penstock::detail

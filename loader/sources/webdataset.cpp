@@ -1,15 +1,17 @@
 // webdataset: reads WebDataset's tars: the files of a sample lie side by side and have one key, the path up to the
 // first dot of the name.
 //
-// The input is a tar, or DIR, in which the tars are shards=PATTERN, in which {000..009} stands for several names; or
-// else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted. The picture of a
+// The input is a tar, or a pattern, in which {000..009} and {a,b} stand for several names, or DIR. In DIR the tars are
+// shards=PATTERN, or else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted, also
+// with the endings of compressed ones. The picture of a
 // sample is, by the alphabet, the first whose ending is that of a picture; `cls` is its class. Every other file is a
 // field, called by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy
-// numbers, .png behind another ending a mask of its numbers, anything else bytes. All samples have the files of the
-// first one. Sample i is the i-th in the order of the tars.
+// numbers, .png behind another ending a mask of its numbers, anything else bytes; unless the member __penstock__ says
+// what they are (tar_kinds.h). All samples have the files of the first one. Sample i is the i-th in the order of the tars.
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_set>
 
@@ -20,11 +22,13 @@
 #include "loader/files/input_file.h"
 #include "loader/files/mapped_file.h"
 #include "loader/files/read_from.h"
+#include "loader/import/compressed.h"
 #include "loader/import/picture_formats.h"
 #include "loader/import/tar.h"
 #include "loader/sources/class_list.h"
 #include "loader/sources/picture_files.h"
 #include "loader/sources/split_names.h"
+#include "loader/sources/tar_kinds.h"
 #include "loader/sources/tar_names.h"
 
 namespace penstock {
@@ -57,15 +61,16 @@ class WebDataset final : public Source {
     if (spec.has("fields"))
       for (const auto& ending : penstock::split(spec.get("fields", ""), ':')) wanted_.insert(ending);
     for (const auto& tar : tars) {
-      archives_.push_back(std::make_unique<MappedFile>(tar));
+      archives_.push_back(detail::map_unpacked(tar));
       read_from(*archives_.back(), [&] { read_archive(static_cast<uint32_t>(archives_.size() - 1)); });
     }
     classes_.finish(tars.front().parent_path().string());
     finish_types(spec.where());
+    name_classes(tars.front().string());
   }
 
   uint64_t size() const override { return samples_.size(); }
-  std::vector<std::string> class_names() const override { return classes_.names(); }
+  std::vector<std::string> class_names() const override { return class_names_; }
   int64_t label(uint64_t index) const override { return classes_.label(index); }
   std::vector<FieldType> fields() const override { return types_; }
 
@@ -96,7 +101,8 @@ class WebDataset final : public Source {
   std::string path(uint64_t index) const override {
     const TarSample& sample = samples_[index];
     const std::string name = concat(sample.key, ".", picture_ending_);
-    return has_common_keys_ ? concat(archives_[sample.archive]->path().stem().string(), "/", name) : name;
+    const std::string file = archives_[sample.archive]->path().filename().string();
+    return has_common_keys_ ? concat(detail::tar_stem(file).value_or(file), "/", name) : name;
   }
   uint64_t ignored_count() const override { return ignored_count_; }
 
@@ -118,6 +124,7 @@ class WebDataset final : public Source {
       add_sample(archive, group);
     };
     detail::for_each_member(archives_[archive]->bytes(), where, [&](const detail::TarMember& member) {
+      if (member.path == detail::kKindsMember) return read_kinds(archive, {member.offset, member.size});
       const auto [key, ending] = detail::key_and_ending(member.path);
       if (ending.empty()) {
         ++ignored_count_;
@@ -131,6 +138,15 @@ class WebDataset final : public Source {
         throw corrupt_error(concat(where_key(archive, key), ": two files .", ending, "; expected one"));
     });
     finish();
+  }
+
+  void read_kinds(uint32_t archive, const Extract& member) {
+    const std::string where = where_key(archive, std::string(detail::kKindsMember));
+    const auto bytes = extract(archive, member);
+    auto kinds = detail::kinds_of_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
+    if (kinds_ && *kinds_ != kinds)
+      throw corrupt_error(concat(where, ": says something else than the one before; expected tars of one data set"));
+    kinds_ = std::move(kinds);
   }
 
   /// What the files of a sample are, by the first one.
@@ -249,9 +265,21 @@ class WebDataset final : public Source {
         type.kind = FieldKind::kMask;
         type.fill = 255;
       }
+      if (kinds_) type = detail::type_by_kinds(*kinds_, type, archives_.front()->path().string());
       check_field_type(type, where);
       types_.push_back(std::move(type));
     }
+  }
+
+  /// Labels that are numbers have the names that the tars say.
+  void name_classes(const std::string& where) {
+    class_names_ = classes_.names();
+    if (!kinds_ || kinds_->class_names.empty() || label_ending_ != "cls") return;
+    for (size_t label = class_names_.size(); label-- > 0;)  // the greatest number is one that a sample has
+      if (class_names_[label] != std::to_string(label) || label >= kinds_->class_names.size())
+        throw corrupt_error(concat(where, ": class ", in_quotes(class_names_[label]), "; expected 0 to ",
+                                   kinds_->class_names.size() - 1, ", for which ", detail::kKindsMember, " has names"));
+    class_names_ = kinds_->class_names;
   }
 
   FieldValue value(const TarSample& from, size_t field) const {
@@ -275,29 +303,37 @@ class WebDataset final : public Source {
   std::vector<FieldType> arrays_;          // one entry per ending; dtype and shape of arrays
   std::vector<FieldType> types_;
   detail::ClassList classes_;
+  std::optional<detail::TarKinds> kinds_;
+  std::vector<std::string> class_names_;
   uint64_t ignored_count_ = 0;
 };
 
+/// The tars that `pattern`, a path, stands for.
+std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& pattern) {
+  std::vector<fs::path> tars;
+  for (const auto& name : detail::expand_braces(spec.where(), pattern)) {
+    if (!fs::is_regular_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
+    tars.emplace_back(name);
+  }
+  return tars;
+}
+
 /// The tars of a split, sorted; one or more.
 std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const std::string& split) {
-  std::vector<fs::path> tars;
-  if (fs::is_regular_file(input) && !spec.has("shards")) return {input};
+  const std::string pattern = spec.get("shards", "");
+  if (pattern.empty() && fs::is_regular_file(input)) return {input};
+  if (pattern.empty() && !fs::exists(input) && input.string().find('{') != std::string::npos)
+    return tars_of_pattern(spec, input.string());
   detail::input_folder("webdataset", input);
-  if (const std::string pattern = spec.get("shards", ""); !pattern.empty()) {
-    for (const auto& name : detail::expand_braces(spec.where(), pattern)) {
-      if (!fs::is_regular_file(input / name))
-        throw io_error(concat((input / name).string(), ": is not there; expected the tars of shards=", pattern));
-      tars.push_back(input / name);
-    }
-    return tars;
-  }
+  if (!pattern.empty()) return tars_of_pattern(spec, (input / pattern).string());
+  std::vector<fs::path> tars;
   const auto folder = detail::split_entry(input, split, "");
   const auto collect = [&](const fs::path& from, const std::vector<std::string>& prefixes) {
     for (const auto& entry : fs::directory_iterator(from)) {
       const std::string name = entry.path().filename().string();
       const bool has_prefix =
           std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return name.starts_with(prefix); });
-      if (entry.is_regular_file() && name.ends_with(".tar") && has_prefix) tars.push_back(entry.path());
+      if (entry.is_regular_file() && detail::tar_stem(name) && has_prefix) tars.push_back(entry.path());
     }
   };
   collect(folder.value_or(input), folder ? std::vector<std::string>{""} : detail::split_names(split));
@@ -312,8 +348,8 @@ std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const s
 const Registered<SourceKind> kWebDataset{
     "webdataset",
     {"shards", "label", "fields"},
-    "WebDataset's tars: shards=PATTERN with {000..009} for several names (default: DIR/<split>/*.tar, "
-    "DIR/<split>*.tar or DIR/*.tar), label=ENDING of the class's file (cls), fields=A:B endings of the files to keep, "
+    "WebDataset's tars, also .tar.gz and .tar.zst: shards=PATTERN with {000..009} or {a,b} for several names "
+    "(default: DIR/<split>/*.tar, DIR/<split>*.tar or DIR/*.tar), label=ENDING of the class's file (cls), fields=A:B endings of the files to keep, "
     "or none "
     "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes",
     [](const Spec& spec, const fs::path& input, const std::string& split) {

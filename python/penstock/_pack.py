@@ -232,7 +232,7 @@ def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, A
             return item[picture], None
         if picture is None or label is None:
             raise ConfigError(f"pack: item {index} is a dict of {', '.join(map(str, item))!s:.200}; expected a picture "
-                              f"({', '.join(_PICTURE_KEYS)}) and a label ({', '.join(_LABEL_KEYS)})")
+                              f"({', '.join(_PICTURE_KEYS)}) and a label ({', '.join(_LABEL_KEYS)}), or class_names=[] for none")
         return item[picture], item[label]
     if not has_classes and not isinstance(item, (tuple, list)):
         return item, None

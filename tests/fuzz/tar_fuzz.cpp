@@ -1,5 +1,6 @@
-// A tar archive from an untrusted source, and an array in NumPy's format: the first byte says which.
+// A tar archive, an array in NumPy's format or a compressed file from an untrusted source: the first byte says which.
 #include "loader/codecs/npy.h"
+#include "loader/import/compressed.h"
 #include "loader/import/tar.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
@@ -13,6 +14,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       uint64_t count = 1;
       for (const int64_t side : array.shape) count *= static_cast<uint64_t>(side);
       if (array.data.size() != count * element_bytes(array.dtype)) std::abort();
+      return 0;
+    }
+    if (data[0] == 'c') {
+      uint64_t count = 0;
+      detail::unpack_stream(file, "x.tar.gz", [&](auto bytes) { count += bytes.size(); });
+      if (count > (uint64_t{1} << 20) + 100 * file.size()) std::abort();
       return 0;
     }
     detail::for_each_member(file, "x.tar", [&](const detail::TarMember& member) {

@@ -1,11 +1,16 @@
 """penstock.integrations on the real Ray, Dask and Spark, which script/setup integrations installs."""
+import contextlib
 import io
+import json
+import os
+import sys
 
 import numpy
 import penstock
 import pytest
 from PIL import Image
 
+from conftest import command
 from penstock.integrations import discard_rows, merge_rows, pack_rows
 
 NAMES = ["even", "odd"]
@@ -57,44 +62,163 @@ def test_what_no_task_can_know_is_asked_for(tmp_path):
         merge_rows(tmp_path / "out", [None])
 
 
-def test_ray(tmp_path):
+def partitions():
+    """png_rows() as the four partitions that the engines get."""
+    return [png_rows()[begin:begin + 8] for begin in range(0, 30, 8)]
+
+
+@pytest.fixture
+def expected(tmp_path):
+    """What every engine must write, file by file: the same as without one."""
+    out = tmp_path / "by hand"
+    merge_rows(out, [pack_rows(part, out, index, class_names=NAMES) for index, part in enumerate(partitions())])
+    assert holds(out)
+    penstock.pack(png_rows(), tmp_path / "one pack", class_names=NAMES, progress=False)
+    files = [stored_files(folder, tmp_path / f"files of {folder.name}") for folder in (out, tmp_path / "one pack")]
+    assert files[0] == files[1] == sorted(row["image"] for row in png_rows())
+    return contents(out)
+
+
+def stored_files(data, out):
+    assert command("shardprep", "unpack", data, "--out", out).returncode == 0
+    return sorted(path.read_bytes() for path in out.rglob("*") if path.is_file())
+
+
+def contents(out):
+    assert sorted(path.name for path in out.iterdir()) == ["train"]  # no attempt is left
+    return {path.name: path.read_bytes() for path in (out / "train").iterdir()}
+
+
+def left_nothing(out):
+    return not out.exists() or not list(out.iterdir())
+
+
+def is_first(marker):
+    """Whether this is the first call with this marker, of all processes."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def with_a_wrong_one():
+    """partitions(), of which the last cannot be packed when the others have been."""
+    *others, last = partitions()
+    return [*others, [{**row, "label": 7} for row in last]]
+
+
+def test_ray(tmp_path, expected):
     ray = pytest.importorskip("ray")
+    import pyarrow
     from penstock.integrations.ray import PenstockDatasink
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import this file
+
+    class Killed(PenstockDatasink):
+        """The process of task 1 ends when it has written its rows, so that Ray tries the task again."""
+
+        def write(self, blocks, ctx):
+            attempt = super().write(blocks, ctx)
+            if ctx.task_idx == 1 and is_first(tmp_path / "killed"):
+                os._exit(1)
+            return attempt
+
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        ray.data.from_items(png_rows()).repartition(4).write_datasink(PenstockDatasink(str(tmp_path / "out"), class_names=NAMES))
-        assert holds(tmp_path / "out")
-        with pytest.raises(Exception, match="expected one of class_names|label is 7"):
-            wrong = ray.data.from_items([{**row, "label": 7} for row in png_rows()]).repartition(2)
-            wrong.write_datasink(PenstockDatasink(str(tmp_path / "wrong"), class_names=NAMES))
-        assert not list(tmp_path.glob("wrong/*")) and not list(tmp_path.glob("wrong/.*"))
+        def write(parts, sink, out):
+            data = ray.data.from_arrow([pyarrow.Table.from_pylist(part) for part in parts])
+            data.write_datasink(sink(str(tmp_path / out), class_names=NAMES))
+
+        for name, sink in (("out", PenstockDatasink), ("killed once", Killed)):
+            write(partitions(), sink, name)
+            assert contents(tmp_path / name) == expected
+        assert (tmp_path / "killed").exists()
+        with pytest.raises(Exception, match="label is 7; expected 0 to 1"):
+            write(with_a_wrong_one(), PenstockDatasink, "wrong")
+        assert left_nothing(tmp_path / "wrong")
     finally:
         ray.shutdown()
 
 
-def test_dask(tmp_path):
-    pytest.importorskip("dask")
+@pytest.mark.parametrize("cluster", ["threads", "processes"])
+def test_dask(tmp_path, expected, cluster):
+    dask = pytest.importorskip("dask")
     from dask import bag
     from penstock.integrations.dask import pack_collection
-    pack_collection(bag.from_sequence(rows(), npartitions=4), str(tmp_path / "out"), class_names=NAMES)
-    assert holds(tmp_path / "out")
-    with pytest.raises(penstock.ConfigError, match="label is 7"):
-        pack_collection(bag.from_sequence([{**row, "label": 7} for row in rows()]), str(tmp_path / "wrong"), class_names=NAMES)
-    assert not list(tmp_path.glob("wrong/*")) and not list(tmp_path.glob("wrong/.*"))
+
+    def a_bag(parts):
+        return bag.from_delayed([dask.delayed(part) for part in parts])
+
+    def with_a_death(row):
+        if cluster == "processes" and row["image"] == partitions()[2][3]["image"] and is_first(tmp_path / "killed"):
+            os._exit(1)
+        return row
+
+    with processes_of_dask() if cluster == "processes" else contextlib.nullcontext():
+        pack_collection(a_bag(partitions()).map(with_a_death), str(tmp_path / "out"), class_names=NAMES)
+        assert contents(tmp_path / "out") == expected
+        assert (tmp_path / "killed").exists() == (cluster == "processes")
+        with pytest.raises(penstock.ConfigError, match="label is 7"):
+            pack_collection(a_bag(with_a_wrong_one()), str(tmp_path / "wrong"), class_names=NAMES)
+        assert left_nothing(tmp_path / "wrong")
 
 
-def test_spark(tmp_path):
+@contextlib.contextmanager
+def processes_of_dask():
+    """Two processes as a cluster, which dask.compute() then uses."""
+    distributed = pytest.importorskip("distributed")
+    import cloudpickle
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster):
+        yield
+
+
+def test_spark(tmp_path, expected, monkeypatch):
     pytest.importorskip("pyspark")
+    from pyspark import TaskContext, cloudpickle
     from pyspark.sql import SparkSession
-    from penstock.integrations.spark import PenstockDataSource
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    from penstock.integrations.spark import PenstockDataSource, PenstockWriter
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+    class FailingWriter(PenstockWriter):
+        """Task 1 fails when it has written its rows, so that Spark tries it again."""
+
+        def write(self, iterator):
+            message = super().write(iterator)
+            if TaskContext.get().partitionId() == 1 and is_first(tmp_path / "failed"):
+                raise RuntimeError("after the rows were written")
+            return message
+
+    class Failing(PenstockDataSource):
+        @classmethod
+        def name(cls):
+            return "failing"
+
+        def writer(self, schema, overwrite):
+            writer = super().writer(schema, overwrite)
+            writer.__class__ = FailingWriter
+            return writer
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    spark = SparkSession.builder.master("local[2, 3]").config("spark.ui.enabled", "false").getOrCreate()  # three attempts
     try:
         spark.dataSource.register(PenstockDataSource)
-        frame = spark.createDataFrame([(row["image"], row["label"]) for row in png_rows()], "image binary, label int")
-        write = frame.repartition(4).write.format("penstock").mode("append").option("class_names", '["even", "odd"]')
-        write.save(str(tmp_path / "out"))
-        assert holds(tmp_path / "out")
+        spark.dataSource.register(Failing)
+
+        def write(parts, form, out, **options):
+            rows = spark.sparkContext.parallelize(range(4), 4).flatMap(lambda part: [(row["image"], row["label"]) for row in parts[part]])
+            frame = spark.createDataFrame(rows, "image binary, label int")
+            frame.write.format(form).mode("append").options(**options).save(str(tmp_path / out))
+
+        names = {"class_names": json.dumps(NAMES)}
+        for form in ("penstock", "failing"):
+            write(partitions(), form, form, **names)
+            assert contents(tmp_path / form) == expected
+        assert (tmp_path / "failed").exists()
+        with pytest.raises(Exception, match="label is 7; expected 0 to 1"):
+            write(with_a_wrong_one(), "penstock", "wrong", **names)
+        assert left_nothing(tmp_path / "wrong")
         with pytest.raises(Exception, match="class_names is None"):
-            frame.write.format("penstock").mode("append").save(str(tmp_path / "wrong"))
+            write(partitions(), "penstock", "wrong")
     finally:
         spark.stop()

@@ -25,7 +25,7 @@ def test_it_brings_its_libraries():
     package = pathlib.Path(python("import penstock; print(penstock.__path__[0])", interpreter=BARE).stdout.strip())
     needed = subprocess.run(["ldd", package / "lib/libpenstock.so.0"], capture_output=True, text=True, check=True).stdout
     assert "not found" not in needed
-    for library in ("libtbb", "libjpeg", "libspng", "libisal", "libhwy", "libwebp", "libtiff", "libgif"):
+    for library in ("libtbb", "libjpeg", "libspng", "libisal", "libhwy", "libwebp", "libtiff", "libgif", "libzstd"):
         assert [line for line in needed.splitlines() if library in line and "penstock.libs" in line], needed
 
 

@@ -98,7 +98,7 @@ def test_kernels_of_this_processor_have_the_same_bits_in_every_mode(cache, expec
     (["--shuffle", "rank-local"], "--exact is 8 with --shuffle rank-local, which gives other batches to other numbers of "
                                   "ranks; expected --shuffle global or none"),
     (["--exact="], "--exact: is \"\"; expected a whole number"),
-    (["-e"], "--exact with --evaluate: no step is trained; expected one of the two")])
+    (["-e"], "--exact is 8 with --evaluate: no step is trained; expected one of the two")])
 def test_what_it_cannot_be_with_is_one_line(cache, tmp_path, flags, message):
     done = run(cache, *EXACT, *flags, "--out", tmp_path / "run", code=2)
     assert done.stderr == f"train: {message}\n"

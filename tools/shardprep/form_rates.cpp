@@ -1,8 +1,6 @@
 // Form rates: small data sets in a temporary folder, and turns of a loader over each.
 #include "tools/shardprep/form_rates.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/scratch_folder.h"
 #include "core/text.h"
 #include "loader/batch/loader.h"
 #include "loader/pack/pack.h"
@@ -25,27 +24,6 @@ constexpr double kSampleBytes = 48e6;  // of the source's files: more than fits 
 constexpr int kTurns = 5;
 constexpr double kTurnMs = 300;
 constexpr double kLargeShort = 1.2;  // a short side this much longer than needed is worth reducing
-
-/// A folder that is removed with all that is in it.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (fs::temp_directory_path() / "penstock-plan-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw errno_error(pattern, "expected a folder for samples that can be written: TMPDIR may name one");
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// A form, and the small data set that has it.
 struct Packed {
@@ -128,8 +106,19 @@ void warm_up(const Packed& packed, const std::string& augment, LoaderOptions opt
   }
 }
 
+/// What other programs have taken, since the process began: their time on the cores, and the time for which threads of
+/// this process, without the calling one, were ready to run and had no core. In milliseconds of all threads together.
+struct OthersClock {
+  double busy_ms = busy_cores_ms() - static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-6;
+  double queued_ms = queued_threads_ms() - static_cast<double>(queued_ns(this_thread())) * 1e-6;
+};
+
 /// Images per second of a loader that goes on from epoch to epoch, so that epochs over few samples have no end to wait
 /// for. Each turn has a loader of its own: one that waits would make batches while others have their turn.
+///
+/// The time in which workers waited for a core that another program had does not count, for each of them: the machine
+/// may be busy now and idle when it trains. Workers also wait for each other and for the calling thread, and then as
+/// long as no other program is busy nothing is taken off.
 double turn_rate(const Packed& packed, const std::string& augment, LoaderOptions options, int workers) {
   options.workers = workers;
   Loader loader(packed.dataset, Pipeline(augment, packed.dataset->manifest().statistics), options);
@@ -144,11 +133,16 @@ double turn_rate(const Packed& packed, const std::string& augment, LoaderOptions
   // Until the slots have been used once, their memory is new.
   for (int batch = 0; batch < options.prefetch + 2; ++batch) take();
   int64_t images = 0;
+  const OthersClock before;
   const int64_t begin_ns = now_ns();
   do {
     images += take();
   } while (ms_since(begin_ns) < kTurnMs);
-  return static_cast<double>(images) * 1e3 / ms_since(begin_ns);
+  const double elapsed_ms = ms_since(begin_ns);
+  const OthersClock after;
+  const double taken_ms =
+      std::max(0.0, std::min(after.queued_ms - before.queued_ms, after.busy_ms - before.busy_ms)) / workers;
+  return static_cast<double>(images) * 1e3 / std::max(elapsed_ms - taken_ms, elapsed_ms / 10);
 }
 
 double median(std::vector<double> rates) {
@@ -163,7 +157,7 @@ FormSample measure_forms(const std::shared_ptr<const Source>& source, const std:
   FormSample sample;
   sample.augment = augment;
   const auto excerpt = excerpt_of(source, count_for(*source, sample_count));
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("penstock-plan");
   const auto all = pack_forms(*excerpt, name, scratch.path(), loader, sample.augment);
   sample.sample_count = all[0].dataset->size();
   const int cores = usable_cores();

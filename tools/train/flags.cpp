@@ -264,7 +264,8 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
   check_least("--world-size", options.world_size, 1);
   check_least("--rank", options.rank, 0);
   if (app.count("--exact") > 0 && options.only_evaluates)
-    throw config_error("--exact with --evaluate: no step is trained; expected one of the two");
+    throw config_error(
+        concat("--exact is ", options.exact_shards, " with --evaluate: no step is trained; expected one of the two"));
   if (app.count("--lr") > 0 && options.learning_rate < 0)
     throw config_error(concat("--lr is ", options.learning_rate, "; expected 0 or more and less than inf"));
   if (app.count("--momentum") > 0 && options.optimizer->name() != "sgd")

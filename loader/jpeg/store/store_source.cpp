@@ -40,7 +40,7 @@ StoreSource::StoreSource(std::span<const uint8_t> bytes, const JpegGeometry& geo
     : bytes_(bytes), layout_(geometry), tables_(&codebook.tables()), kernel_(kernel) {
   if (bytes.size() < layout_.groups_begin())
     throw corrupt_error(concat("coefficient store: ", bytes.size(), " bytes for ", layout_.mcu_rows, " rows of ",
-                               layout_.row_groups, " groups; their table alone has ", layout_.groups_begin()));
+                               layout_.row_groups, " groups; expected ", layout_.groups_begin(), " or more, for their table"));
 }
 
 const uint8_t* StoreSource::with_slack(size_t begin, size_t length) {
@@ -61,14 +61,14 @@ StoreSource::Group StoreSource::find(int mcu_row, int number) {
   const size_t begin = next_begin_, length = load<uint16_t>(lengths + 2 * number);
   if (begin > bytes_.size() || length > bytes_.size() - begin)
     throw corrupt_error(concat("coefficient store: group ", number, " of MCU row ", mcu_row, " has bytes ", begin,
-                               " to ", begin + length, " of ", bytes_.size()));
+                               " to ", begin + length, "; expected them in the ", bytes_.size(), " of the picture"));
   next_begin_ += length, ++next_group_;
   return {{with_slack(begin, length), length}, mcu_row, number, layout_.group_blocks(number)};
 }
 
 void StoreSource::fail(const Group& group, size_t bits) const {
   throw corrupt_error(concat("coefficient store: group ", group.number, " of MCU row ", group.mcu_row, " needs ", bits,
-                             " bits or more; it has ", 8 * group.bytes.size()));
+                             " bits or more; expected its ", 8 * group.bytes.size(), " to be enough"));
 }
 
 void StoreSource::open(const Group& group, StoreJob& job) {

@@ -229,7 +229,9 @@ TEST_P(SampleRangeStorageTest, PictureThatNoBaselineJpegHoldsIsStoredAsItIs) {
   const detail::Encoded stored = encoded(file);
   EXPECT_FALSE(stored.is_transcoded);
   EXPECT_EQ(stored.encoding, GetParam() == Encode::kKeep ? Encoding::kJpeg : Encoding::kCoefficients);
-  if (stored.encoding == Encoding::kJpeg) EXPECT_EQ(stored.bytes, file);
+  if (stored.encoding == Encoding::kJpeg) {
+    EXPECT_EQ(stored.bytes, file);
+  }
   Rng rng(45, 0, 0, 0);
   expect_libjpegs_pixels(stored, decode_by_libjpeg(file, 8, 3), 8, rng);
 }

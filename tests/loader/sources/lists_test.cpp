@@ -46,13 +46,15 @@ TEST(TarNamesTest, KeysEndAtTheFirstDotOfTheName) {
   EXPECT_EQ(detail::key_and_ending("readme").second, "");
 }
 
-TEST(TarNamesTest, BracesAreRanges) {
+TEST(TarNamesTest, BracesAreRangesOrNames) {
   EXPECT_THAT(detail::expand_braces("s", "x-{08..11}.tar"),
               ElementsAre("x-08.tar", "x-09.tar", "x-10.tar", "x-11.tar"));
   EXPECT_THAT(detail::expand_braces("s", "{0..1}-{3..4}"), ElementsAre("0-3", "0-4", "1-3", "1-4"));
-  for (const char* wrong : {"{1}", "{2..1}", "{a..b}", "x{", "x}", "{{1..2}}", "{0..9999999}"})
+  EXPECT_THAT(detail::expand_braces("s", "{a,b}/{7..8}{,.x}"),
+              ElementsAre("a/7", "a/7.x", "a/8", "a/8.x", "b/7", "b/7.x", "b/8", "b/8.x"));
+  for (const char* wrong : {"{1}", "{2..1}", "{a..b}", "x{", "x}", "{{1..2}}", "{a,{b}}", "{0..9999999}"})
     EXPECT_THAT(error_of([&] { detail::expand_braces("source webdataset", wrong); }),
-                HasSubstr("2 source webdataset: shards "))
+                HasSubstr("2 source webdataset: the pattern "))
         << wrong;
 }
 

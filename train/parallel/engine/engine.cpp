@@ -32,7 +32,7 @@ void broadcast(Comm& comm, const NamedTensors& tensors) {
 /// The ranks that hold the same stages as this one; null where that is all of them.
 std::unique_ptr<Comm> data_axis(Comm& world, const Mesh& mesh) {
   if (mesh.size() != world.world_size())
-    throw bug_error(concat("a mesh of ", mesh.size(), " ranks for ", world.world_size()));
+    throw bug_error(concat("a mesh of ", mesh.size(), " ranks; expected one of ", world.world_size()));
   if (mesh.pipe == 1) return nullptr;
   return mesh.data == 1 ? make_self_comm() : world.split(mesh.pipe_rank(world.rank()));
 }

@@ -30,7 +30,7 @@ class GPipe final : public PipelineSchedule {
     return schedule;
   }
 
-  int most_alive(const SchedulePlan& plan, int rank) const override { return plan.micro_batches; }
+  int most_alive(const SchedulePlan& plan, int /*rank*/) const override { return plan.micro_batches; }
 };
 
 const Registered<ScheduleKind> kGPipe{"gpipe",

@@ -1,0 +1,99 @@
+"""Several inputs of shardprep pack, and shardprep export, whose data sets come back."""
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from shardprep_tool import manifest_of, run
+from source_tool import fields_of, pack, samples_of, save, unpacked, write_csv, write_lines, write_tar
+
+
+def test_several_inputs(tmp_path):
+    for folder, names in (("one/data", ["b", "c"]), ("two/data", ["a", "c"])):
+        for name in names:
+            save(tmp_path / folder / name / "1.png")
+    pack("image-folder", [tmp_path / "one/data", tmp_path / "two/data"], tmp_path / "out")
+    assert [sample["label"] for sample in samples_of(tmp_path / "out/train").values()] == [1, 2, 0, 2]
+    back = unpacked(tmp_path / "out", tmp_path / "back")
+    assert sorted(str(path.relative_to(back)) for path in back.rglob("*.png")) == ["data-1/b/1.png", "data-1/c/1.png", "data-2/a/1.png", "data-2/c/1.png"]
+    save(tmp_path / "list/a.png")
+    write_csv(tmp_path / "list/train.csv", [["path", "n"], ["a.png", "1"]])
+    save(tmp_path / "other/a.png")
+    write_csv(tmp_path / "other/train.csv", [["path", "m"], ["a.png", "1"]])
+    refused = pack("csv", [tmp_path / "list", tmp_path / "other"], tmp_path / "no", code=2)
+    assert 'has the field "m" with another name' in refused.stderr and refused.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def packed(tmp_path):
+    rows = []
+    for i in range(6):
+        name = f"train/{['cat', 'dog'][i % 2]}/{i}.{'png' if i == 3 else 'jpg'}"
+        save(tmp_path / "in" / name)
+        save(tmp_path / f"in/masks/{i}.png", Image.fromarray(np.full((20, 31), i, np.uint8)))
+        rows.append({"path": name, "label": ["cat", "dog"][i % 2], "n": i, "x": i / 3, "text": f"é {i}", "box": [[0, 0, i, 1]] * i,
+                     "kind": list(range(i)), "mask": f"masks/{i}.png"})
+    write_lines(tmp_path / "in/train.jsonl", rows)
+    pack("jsonl(boxes=box,labels=kind,mask=mask)", tmp_path / "in", tmp_path / "out", shards=2)
+    return tmp_path / "out"
+
+
+def alike(left, right, names):
+    assert left.keys() == right.keys()
+    for key in left:
+        for mine, theirs in names.items():
+            one, other = left[key][mine], right[key][theirs]
+            assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other, (key, mine)
+
+
+def test_export_to_an_image_folder_comes_back(tmp_path, packed):
+    done = run("export", packed, "--to", "image-folder", "--out", tmp_path / "folder")
+    assert "6 samples as image-folder" in done.stdout
+    assert sorted(path.name for path in (tmp_path / "folder/train").iterdir()) == [".fields", "cat", "dog", "metadata.jsonl"]
+    for i in range(6):
+        name = f"train/{['cat', 'dog'][i % 2]}/{i}.{'png' if i == 3 else 'jpg'}"
+        assert (tmp_path / "folder" / name).read_bytes() == (tmp_path / "in" / name).read_bytes()
+    pack("image-folder", tmp_path / "folder", tmp_path / "classes")
+    assert len(samples_of(tmp_path / "classes/train")) == 6
+    pack("metadata-folder(boxes=box,labels=kind,mask=mask_file_name)", tmp_path / "folder", tmp_path / "again", shards=2)
+    lines = [json.loads(line) for line in (tmp_path / "folder/train/metadata.jsonl").read_text().splitlines()]
+    order = {int(line["n"]): place for place, line in enumerate(lines)}
+    again = samples_of(tmp_path / "again/train")
+    again = {number: again[place] for number, place in order.items()}
+    alike(samples_of(packed / "train"), again, {name: name for name in ("label", "n", "x", "text", "box", "kind", "mask")})
+
+
+def test_export_to_webdataset_comes_back(tmp_path, packed):
+    for out in ("tars", "same"):
+        run("export", packed, "--to", "webdataset", "--out", tmp_path / out)
+    names = sorted(path.name for path in (tmp_path / "tars").iterdir())
+    assert names == ["classes.txt", "train-000000.tar", "train-000001.tar"]
+    for name in names:
+        assert (tmp_path / "tars" / name).read_bytes() == (tmp_path / "same" / name).read_bytes()
+    found = {}
+    for name in names[1:]:
+        with tarfile.open(tmp_path / "tars" / name) as tar:
+            for member in tar:
+                assert member.mtime == 0 and member.uid == 0
+                found[member.name] = tar.extractfile(member).read()
+    kinds = json.loads(found["__penstock__"])
+    assert kinds["class_names"] == ["cat", "dog"] and kinds["fields"]["kind"]["of"] == "box"
+    assert found["000000002.cls"] == b"0" and found["000000002.text.txt"].decode() == "é 2"
+    assert found["000000004.jpg"] == (tmp_path / "in/train/cat/4.jpg").read_bytes()
+    assert np.array_equal(np.load(io.BytesIO(found["000000004.box.npy"])), np.array([[0, 0, 4, 1]] * 4, np.float32))
+    write_tar(tmp_path / "one/train.tar", sorted((name, data) for name, data in found.items() if not name.startswith("000000003")))
+    pack("webdataset", tmp_path / "one", tmp_path / "again", shards=2)
+    assert manifest_of(tmp_path / "again/train")["class_names"] == ["cat", "dog"]
+    assert fields_of(tmp_path / "again/train") == fields_of(packed / "train")
+    again = {number: sample for number, sample in zip((0, 1, 2, 4, 5), samples_of(tmp_path / "again/train").values(), strict=True)}
+    before = samples_of(packed / "train")
+    del before[3]
+    alike(before, {key: again[key] for key in before}, {name: name for name in ("label", "n", "x", "text", "box", "kind", "mask")})
+
+
+def test_export_writes_into_a_new_folder_alone(tmp_path, packed):
+    assert "exists already" in run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
+    assert 'unknown' in run("export", packed, "--to", "parquet", "--out", tmp_path / "x", code=2).stderr

@@ -1,0 +1,172 @@
+"""shardprep pack from WebDataset's tars, which tarfile has written."""
+import bz2
+import gzip
+import json
+import lzma
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from source_tool import fields_of, npy_bytes, pack, png_bytes, samples_of, write_tar
+
+
+def wds_members(i):
+    key = f"{'deep/' * 30}{i:06d}"
+    return [(f"{key}.png", png_bytes()), (f"{key}.cls", str(i % 3).encode()), (f"{key}.txt", f"text {i}".encode()),
+            (f"{key}.json", json.dumps({"i": i}).encode()), (f"{key}.vec.npy", npy_bytes(np.full((i + 1, 2), i, np.float32))),
+            (f"{key}.seg.png", png_bytes(Image.fromarray(np.full((20, 31), i, np.uint8)).convert("P")))]
+
+
+@pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+def test_webdataset(tmp_path, format):
+    for shard in range(2):
+        write_tar(tmp_path / f"in/train-{shard:03d}.tar", [member for i in range(3) for member in wds_members(3 * shard + i)], format)
+    for source in ("webdataset", "webdataset(shards=train-{000..001}.tar)"):
+        out = tmp_path / source[10:13]
+        pack(source, tmp_path / "in", out, shards=2)
+        samples = samples_of(out / "train")
+        assert {entry["name"]: entry["kind"] for entry in fields_of(out / "train")} == {"txt": "text", "json": "text", "vec": "number", "seg": "mask"}
+        assert sorted(samples) == list(range(6))
+        for i, sample in samples.items():
+            assert sample["label"] == i % 3 and sample["txt"] == f"text {i}" and json.loads(sample["json"]) == {"i": i}
+            assert np.array_equal(sample["vec"], np.full((i + 1, 2), i, np.float32))
+    missing = pack("webdataset(shards=train-{000..003}.tar)", tmp_path / "in", tmp_path / "no", code=3)
+    assert "train-002.tar: is not there" in missing.stderr
+
+
+def link(name, kind):
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, "/etc/passwd"
+    return entry
+
+
+PICTURE = ("a.png", png_bytes())
+
+
+@pytest.mark.parametrize("members, message", [
+    ([PICTURE, ("a.jpg", link("a.jpg", tarfile.SYMTYPE))], "is a link; expected files and folders"),
+    ([PICTURE, ("a.jpg", link("a.jpg", tarfile.LNKTYPE))], "is a link"),
+    ([PICTURE, ("x", link("x", tarfile.CHRTYPE))], 'is of type "3"'),
+    ([("../a.png", PICTURE[1])], "expected a relative path without '..'"),
+    ([("/a.png", PICTURE[1])], "expected a relative path without '..'"),
+    ([PICTURE, ("a.png", PICTURE[1])], "two files .png; expected one"),
+    ([PICTURE, ("b.png", PICTURE[1]), PICTURE], "the key comes twice"),
+    ([PICTURE, ("a.cls", b"1"), ("b.png", PICTURE[1])], "no file .cls; expected one, as the first sample has"),
+    ([PICTURE, ("b.png", PICTURE[1]), ("b.txt", b"x")], "a file .txt, which the first sample has not"),
+    ([PICTURE, ("a.npy", npy_bytes(np.array([{}], dtype=object), allow_pickle=True))], "which is a pickle"),
+    ([PICTURE, ("a.npy", npy_bytes(np.zeros(3))[:-1])], "23 bytes of data, 24 by its shape"),
+    ([PICTURE, ("a.npy", npy_bytes(np.zeros((2, 3)))), ("b.png", PICTURE[1]), ("b.npy", npy_bytes(np.zeros((2, 4))))], "has another dtype or shape"),
+    ([("a.txt", b"x")], "no picture"),
+])
+def test_bad_tars_are_refused_in_one_line(tmp_path, members, message):
+    write_tar(tmp_path / "in/x.tar", members)
+    done = pack("webdataset", tmp_path / "in", tmp_path / "out", code=4)
+    assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out/train").exists()
+
+
+def test_pickles_are_refused(tmp_path):
+    write_tar(tmp_path / "in/x.tar", [PICTURE, ("a.pyd", b"x")])
+    assert ".pyd is a pickle" in pack("webdataset", tmp_path / "in", tmp_path / "out", code=2).stderr
+    pack("webdataset(fields=none)", tmp_path / "in", tmp_path / "out")
+
+
+def test_tars_cut_short_are_refused(tmp_path):
+    whole = write_tar(tmp_path / "whole.tar", [PICTURE, ("b.png", PICTURE[1])]).read_bytes()
+    end = len(whole.rstrip(b"\0"))
+    (tmp_path / "in").mkdir()
+    for cut in (100, 512, 700, end // 2, end - 100):
+        (tmp_path / "in/x.tar").write_bytes(whole[:cut])
+        done = pack("webdataset", tmp_path / "in", tmp_path / "out", code=4)
+        assert "cut short" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    (tmp_path / "in/x.tar").write_bytes(whole[:300] + b"x" + whole[301:])
+    assert "checksum of the header" in pack("webdataset", tmp_path / "in", tmp_path / "out", code=4).stderr
+    (tmp_path / "in/x.tar").write_bytes(whole + whole)
+    assert "something follows the end" in pack("webdataset", tmp_path / "in", tmp_path / "out", code=4).stderr
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def in_two(compress):
+    """Two streams one after the other, which count as one."""
+    return lambda data: compress(data[:700]) + compress(data[700:])
+
+
+COMPRESSED = [(".tar.gz", gzip.compress), (".tgz", in_two(gzip.compress)), (".tar.zst", zstd), (".tar.zst", in_two(zstd)),
+              (".tar.gz", lambda data: gzip.compress(data) + bytes(1000))]
+
+
+@pytest.mark.parametrize("ending, compress", COMPRESSED, ids=["gzip", "two gzips", "zstd", "two zstds", "gzip and zeros"])
+def test_compressed_tars(tmp_path, ending, compress):
+    for number in range(2):
+        tar = write_tar(tmp_path / f"plain/train-{number}.tar", [member for i in range(3) for member in wds_members(3 * number + i)])
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / f"in/train-{number}{ending}").write_bytes(compress(tar.read_bytes()))
+    pack("webdataset", tmp_path / "plain", tmp_path / "wanted", shards=2)
+    pack("webdataset", tmp_path / "in", tmp_path / "out", shards=2)
+    assert shards_of_files(tmp_path / "out") == shards_of_files(tmp_path / "wanted")
+
+
+def shards_of_files(folder):
+    return [path.read_bytes() for path in sorted((folder / "train").glob("*.safetensors"))]
+
+
+WHOLE = 2000 * b"a tar" + bytes(5000)
+
+
+@pytest.mark.parametrize("data, message", [
+    (gzip.compress(WHOLE)[:-9], "gzip: the file is cut short"),
+    (gzip.compress(WHOLE)[:-8] + bytes(8), "gzip: incorrect data check"),
+    (gzip.compress(WHOLE) + b"xyz", "gzip: incorrect header check"),
+    (gzip.compress(WHOLE) + bytes(9) + b"x", "gzip: something follows the end; expected nothing but zeros"),
+    (zstd(WHOLE)[:-9], "zstd: the file is cut short"),
+    (zstd(WHOLE) + b"x", "zstd: "),
+    (zstd(WHOLE)[:-1] + b"x", "zstd: Restored data doesn't match checksum"),
+    (gzip.compress(bytes(3 << 20)), "gzip: unpacks to more than"),
+    (zstd(bytes(1 << 28)), "zstd: unpacks to more than"),
+    (bz2.compress(WHOLE), "is compressed by bzip2; expected a plain file, or one of gzip or zstd"),
+    (lzma.compress(WHOLE), "is compressed by xz"),
+    (gzip.compress(b""), "the archive is cut short"),
+    (gzip.compress(WHOLE), "expected octal digits"),
+], ids=lambda value: value if isinstance(value, str) else "data")
+def test_broken_compressed_tars_are_refused_in_one_line(tmp_path, data, message):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/train.tar.gz").write_bytes(data)
+    done = pack("webdataset", tmp_path / "in", tmp_path / "out", code=4)
+    assert message in done.stderr and done.stderr.startswith(f"shardprep: {tmp_path}/in/train.tar.gz: "), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out/train").exists()
+
+
+def test_names_in_braces(tmp_path):
+    for name in ("a-00", "a-01", "b-00", "b-01"):
+        write_tar(tmp_path / f"in/{name}.tar", [(f"{name}.png", png_bytes()), (f"{name}.txt", name.encode())])
+
+    def names(folder):
+        return [sample["txt"] for sample in samples_of(folder / "train").values()]
+
+    pack("webdataset(shards={b,a}-{00..01}.tar,label=none)", tmp_path / "in", tmp_path / "one")
+    assert names(tmp_path / "one") == ["b-00", "b-01", "a-00", "a-01"]
+    pack("webdataset", tmp_path / "in/{a,b}-01.tar", tmp_path / "two")
+    assert names(tmp_path / "two") == ["a-01", "b-01"]
+    assert "c-01.tar: is not there" in pack("webdataset", tmp_path / "in/{a,c}-01.tar", tmp_path / "no", code=3).stderr
+    assert 'the pattern has "{1}"' in pack("webdataset(shards={1})", tmp_path / "in", tmp_path / "no", code=2).stderr
+
+
+@pytest.mark.parametrize("kinds, message", [
+    ("{", "__penstock__: "),
+    ("[1]", "__penstock__: is "),
+    ('{"class_names": [], "fields": {"txt": {"kind": "mask", "dtype": "F32", "shape": [null], "most": 0}}}', '"txt"'),
+    ('{"class_names": [], "fields": {"TXT": {"kind": "number", "dtype": "F32", "shape": [2]}}}',
+     'field "TXT" is number of F32 in __penstock__, and its files are text of U8; expected the same numbers in the same shape'),
+    ('{"class_names": ["x"], "fields": {}}', 'class "2"; expected 0 to 0, for which __penstock__ has names'),
+])
+def test_kinds_that_do_not_fit_are_refused(tmp_path, kinds, message):
+    write_tar(tmp_path / "in/x.tar", [("__penstock__", kinds.encode()), *wds_members(2)])
+    done = pack("webdataset", tmp_path / "in", tmp_path / "out", code=4)
+    assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
