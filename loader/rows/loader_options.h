@@ -12,11 +12,11 @@
 #include "augment/render.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
+#include "loader/order/shuffle.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
 
-enum class Shuffle { kNone, kGlobal, kRankLocal };
 /// What a corrupt sample does.
 enum class OnCorrupt {
   kFail,  ///< Its batch is an error.
@@ -64,7 +64,8 @@ struct LoaderOptions {
   ShortBatch short_batch = ShortBatch::kEvenly;  ///< Not with rank-local shuffling.
   Shuffle shuffle = Shuffle::kGlobal;
   /// Which samples an epoch has, and how often: specs of a subset (loader/samplers/subset.h), a file of ids that are
-  /// left out, and the spec of a sampler (loader/samplers). Empty: all samples, once. Not with rank-local shuffling.
+  /// left out, and the spec of a sampler (loader/samplers). Empty: all samples, once. Not with rank-local shuffling; no
+  /// sampler with Shuffle::shards().
   std::string subset = {}, exclude_ids = {}, sampler = {};
   /// For the sampler `weighted`: a number for every sample of the data set, in the order of their indices. Shared, so
   /// that copies of the options cost nothing; null: none.

@@ -190,7 +190,7 @@ struct Names {
 
 LoaderOptions with_names(LoaderOptions options, const Names& names) {
   options.layout = choice("layout", names.layout, layout_names());
-  options.shuffle = choice("shuffle", names.shuffle, shuffle_names());
+  options.shuffle = parse_shuffle("shuffle", names.shuffle);
   options.tail = choice("tail", names.tail, tail_names());
   options.on_corrupt = choice("on_corrupt", names.on_corrupt, on_corrupt_names());
   options.decode = choice("decode", names.decode, decode_names());

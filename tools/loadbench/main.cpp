@@ -29,9 +29,11 @@ std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
   return dataset;
 }
 
-/// A line about which samples an epoch has, and how often, unless it has all of them once.
+/// A line about which samples an epoch has, how often and how mixed, unless it has all of them once in the full
+/// shuffle.
 void print_choice(const Dataset& dataset, const LoaderOptions& options) {
-  if (options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty()) return;
+  const bool is_whole = options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty();
+  if (is_whole && !options.shuffle.has_window()) return;
   std::cout << SampleOrder(dataset, options).text() << std::endl;
 }
 

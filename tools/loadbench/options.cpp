@@ -124,7 +124,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   options.has_all_ranks = all_ranks->count() > 0;
 
   options.workers = parse_workers(workers);
-  loader.shuffle = choice("--shuffle", shuffle, shuffle_names());
+  loader.shuffle = parse_shuffle("--shuffle", shuffle);
   loader.tail = choice("--tail", tail, tail_names());
   loader.layout = choice("--layout", layout, layout_names());
   loader.on_corrupt = choice("--on-corrupt", on_corrupt, on_corrupt_names());
