@@ -39,6 +39,10 @@ inline std::map<std::string, DctScale> dct_scale_names() {
   return {{"auto", DctScale::kAuto}, {"always", DctScale::kAlways}, {"off", DctScale::kOff}};
 }
 
+inline std::map<std::string, ReadAheadChoice> read_ahead_names() {
+  return {{"auto", ReadAheadChoice::kAuto}, {"on", ReadAheadChoice::kOn}, {"off", ReadAheadChoice::kOff}};
+}
+
 inline std::map<std::string, SixteenBit> sixteen_bit_names() {
   std::map<std::string, SixteenBit> names;
   for (const auto choice : {SixteenBit::kRefuse, SixteenBit::kDrop, SixteenBit::kKeep})

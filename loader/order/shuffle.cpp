@@ -31,8 +31,8 @@ std::string Shuffle::text() const {
   return kind == Kind::kNone ? "none" : kind == Kind::kGlobal ? "global" : "rank-local";
 }
 
-Shuffle parse_shuffle(const std::string& name, const std::string& text) {
-  if (!text.starts_with("shards(")) return choice(name, text, shuffle_names(), "shuffle");
+Shuffle parse_shuffle(const std::string& name, const std::string& text, const char* what) {
+  if (!text.starts_with("shards(")) return choice(name, text, shuffle_names(), what);
   const Spec spec = parse_spec("shuffle", text).with_keys({"window", "lanes"});
   const int window = checked_number(spec, "window", Shuffle::kDefaultWindow, Shuffle::kMostWindow, " shards");
   const int most = std::min(window, Shuffle::kMostLanes);

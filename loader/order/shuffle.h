@@ -39,7 +39,8 @@ inline constexpr Shuffle Shuffle::kRankLocal{Kind::kRankLocal, 0, 0};
 std::map<std::string, Shuffle> shuffle_names();
 
 /// What `text`, the value of the flag or argument `name`, stands for: one of shuffle_names(), or shards(...) with its
-/// keys. Without `lanes` there are 8, or with a smaller window as many as it has shards. Throws config_error.
-Shuffle parse_shuffle(const std::string& name, const std::string& text);
+/// keys. Without `lanes` there are 8, or with a smaller window as many as it has shards. Throws config_error,
+/// as choice() does.
+Shuffle parse_shuffle(const std::string& name, const std::string& text, const char* what = "value");
 
 }  // namespace penstock

@@ -34,6 +34,14 @@ enum class DctScale {
   kOff,
 };
 
+/// Whether the shards that come next are read ahead, and those that were used are dropped from memory. Only with
+/// Shuffle::shards(), where few are in use at a time.
+enum class ReadAheadChoice {
+  kAuto,  ///< Where the data set has more bytes than there is memory (available_memory()).
+  kOn,    ///< An error where the order uses all shards at once.
+  kOff,
+};
+
 /// Whether a loader with this option and these transforms decodes at smaller DCT scales.
 inline bool scales_dct(DctScale option, const Pipeline& pipeline) {
   return option == DctScale::kAlways || (option == DctScale::kAuto && !pipeline.is_deterministic());
@@ -82,6 +90,7 @@ struct LoaderOptions {
   double most_corrupt = 0.01;
   DecodePath decode = DecodePath::kAuto;  ///< How JPEGs are decoded; every path gives the same bytes.
   DctScale dct_scale = DctScale::kAuto;
+  ReadAheadChoice read_ahead = ReadAheadChoice::kAuto;
   /// Lists of transforms besides the loader's own: each gives a column `view1`, `view2`, ... with the pixels of the
   /// same samples, and random numbers of its own. None of them may mix rows.
   std::vector<std::string> views = {};

@@ -54,6 +54,8 @@ class SampleOrder {
     const Span& span = *std::prev(after);
     return span.first_index + (local - span.first_local);
   }
+  /// Whether the order uses part of the shards at a time, which shard_uses() tells.
+  bool has_window() const { return window_ != nullptr; }
   struct Place {
     uint64_t index;
     uint32_t copy;  // how many of this sample come before it in the epoch; it says which random numbers are its own
