@@ -47,6 +47,17 @@ std::optional<double> pids(const fs::path& folder) {
   return count;
 }
 
+/// Version 2 writes "max" for no limit, version 1 the largest multiple of a page.
+std::optional<double> memory_in(const fs::path& folder, const char* name) {
+  constexpr double kNoLimit = 9e18;
+  std::ifstream file(folder / name);
+  double bytes = 0;
+  if (!(file >> bytes) || bytes >= kNoLimit) return std::nullopt;
+  return bytes;
+}
+std::optional<double> memory_2(const fs::path& folder) { return memory_in(folder, "memory.max"); }
+std::optional<double> memory_1(const fs::path& folder) { return memory_in(folder, "memory.limit_in_bytes"); }
+
 /// Lowers `least` to the smallest quota that `read` finds in `mount`/`group` or in a folder above it, up to `mount`.
 template <class Read>
 void take_least(std::optional<double>& least, const fs::path& mount, const std::string& group, const Read& read) {
@@ -112,6 +123,20 @@ std::optional<int64_t> pids_limit(const std::string& groups, const fs::path& mou
 }
 
 std::optional<int64_t> pids_limit() { return pids_limit(own_groups(), kMount); }
+
+std::optional<uint64_t> memory_limit(const std::string& groups, const fs::path& mount) {
+  const auto limit = least_limit(groups, mount, "memory", memory_2, memory_1);
+  return limit ? std::optional(static_cast<uint64_t>(*limit)) : std::nullopt;
+}
+
+uint64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  uint64_t bytes = 0, kilobytes = 0;
+  for (std::string word; file >> word;)
+    if (word == "MemAvailable:" && file >> kilobytes) bytes = kilobytes * 1024;
+  const auto limit = memory_limit(own_groups(), kMount);
+  return limit && (bytes == 0 || *limit < bytes) ? *limit : bytes;
+}
 
 double busy_cores_ms(const std::string& stat, long ticks_per_second, const std::function<bool(int)>& is_usable) {
   std::istringstream lines(stat);

@@ -27,6 +27,13 @@ int usable_cores();
 std::optional<int64_t> pids_limit(const std::string& groups, const std::filesystem::path& mount);
 std::optional<int64_t> pids_limit();  ///< The limit of this process.
 
+/// The bytes of memory that control groups allow (memory.max, memory.limit_in_bytes), page cache included. As in
+/// quota_cores(), it is the smallest limit of all visible groups, or nothing where no group has one.
+std::optional<uint64_t> memory_limit(const std::string& groups, const std::filesystem::path& mount);
+/// The bytes that this process may use for more of its data and of the page cache: what the kernel calls available, or
+/// the limit of its control groups if that is less. 0 where neither can be found out.
+uint64_t available_memory();
+
 /// Milliseconds for which the cores that this process may run on have been busy since the machine started, with any
 /// program, summed over the cores. Time that a hypervisor gave to another machine counts too. The resolution is that of
 /// the kernel's ticks, about 4 ms; 0 where the kernel does not report it. Costs about 50 us, plus 2 us per core.

@@ -13,7 +13,10 @@ namespace penstock {
 
 inline constexpr const char* kShuffleHelp =
     "order of the samples. global: a random order of all of them; rank-local: rank r of W has the shards r, r + W, ... "
-    "and takes their samples in random order; none: as they are stored";
+    "and takes their samples in random order; none: as they are stored; shards(window=256,lanes=8): a random order "
+    "that "
+    "uses at most so many shards at a time, in lanes that ranks share, for sets that do not fit into memory or lie far "
+    "away";
 inline constexpr const char* kTailHelp =
     "the last samples of an epoch, if they do not fill a batch. pad: fill it up with rows of weight 0, which count "
     "nowhere; drop: leave these samples out";

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/batch/read_ahead.h"
 #include "loader/batch/ring.h"
 #include "loader/batch/slot_pool.h"
 #include "loader/files/map_guard.h"
@@ -84,6 +85,9 @@ struct Loader::State {
       : options(checked(std::move(given))),
         makers(dataset, pipeline, options),
         batches(makers.any().partition().batch_count()),
+        read_ahead(detail::reads_ahead(*dataset, makers.any().samples(), options)
+                       ? std::make_unique<detail::ReadAhead>(*dataset, makers.any().samples(), options)
+                       : nullptr),
         slots(make_pool(), slot_count()),
         workers(static_cast<size_t>(std::max(options.workers, 1))),
         ring({.workers = options.workers,
@@ -110,7 +114,8 @@ struct Loader::State {
 
   LoaderOptions options;
   detail::SizedMakers makers;
-  int64_t batches;  // per epoch
+  int64_t batches;                                // per epoch
+  std::unique_ptr<detail::ReadAhead> read_ahead;  // null: nothing is read ahead
   detail::Slots slots;
   std::vector<detail::RowWorker> workers;
   int64_t start_ns = now_ns();
@@ -119,6 +124,7 @@ struct Loader::State {
   int64_t row_count = 0, corrupt_count = 0;  // that next() has returned
   int64_t epoch = -1;                        // -1: no epoch was started
   int64_t epoch_end = -1;                    // number of the batch after its last one, counted over epochs
+  int64_t made_end = 0;                      // number of the batch after the last one that is made
   bool has_ended = false;                    // next() has said how the epoch ended
   detail::Ring ring;                         // must be last, because its workers use all of the above
 };
@@ -226,7 +232,9 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   state.epoch = epoch;
   state.epoch_end = end;
   state.has_ended = false;
-  state.ring.restart(end - state.batches + first_batch, state.batches == 0 ? 0 : std::max(end, limit));
+  state.made_end = state.batches == 0 ? 0 : std::max(end, limit);
+  if (state.read_ahead) state.read_ahead->go_to(end - state.batches + first_batch, state.made_end);
+  state.ring.restart(end - state.batches + first_batch, state.made_end);
 }
 
 std::optional<Batch> Loader::next() {
@@ -246,6 +254,7 @@ std::optional<Batch> Loader::next() {
   const int64_t start_ns = now_ns();
   const auto taken = state.ring.take();
   state.wait.add(now_ns() - start_ns);
+  if (state.read_ahead) state.read_ahead->go_to(sequence + 1, state.made_end);
   state.batch_count.fetch_add(1, std::memory_order_relaxed);
   if (taken.was_ready) state.ready_count.fetch_add(1, std::memory_order_relaxed);
   if (state.options.gives_batches_away) {
@@ -326,6 +335,9 @@ LoaderStatistics Loader::statistics() const {
   statistics.wait = stage_of(wait, wait.weight);
   statistics.batch_count = state_->batch_count.load(std::memory_order_relaxed);
   statistics.ready_count = state_->ready_count.load(std::memory_order_relaxed);
+  if (!state_->read_ahead) return statistics;
+  statistics.read_ahead_count = state_->read_ahead->read_count();
+  statistics.dropped_count = state_->read_ahead->dropped_count();
   return statistics;
 }
 

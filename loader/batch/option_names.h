@@ -9,6 +9,7 @@
 #include "loader/batch/loader.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
+#include "loader/order/shuffle.h"
 #include "loader/shards/storage.h"
 
 namespace penstock {
@@ -19,10 +20,6 @@ inline std::map<std::string, Layout> layout_names() {
                               Layout::kF16Nhwc, Layout::kBf16Nhwc, Layout::kU16Nhwc})
     names.emplace(layout_name(layout), layout);
   return names;
-}
-
-inline std::map<std::string, Shuffle> shuffle_names() {
-  return {{"global", Shuffle::kGlobal}, {"rank-local", Shuffle::kRankLocal}, {"none", Shuffle::kNone}};
 }
 
 inline std::map<std::string, Tail> tail_names() { return {{"pad", Tail::kPad}, {"drop", Tail::kDrop}}; }
@@ -40,6 +37,10 @@ inline std::map<std::string, DecodePath> decode_names() {
 
 inline std::map<std::string, DctScale> dct_scale_names() {
   return {{"auto", DctScale::kAuto}, {"always", DctScale::kAlways}, {"off", DctScale::kOff}};
+}
+
+inline std::map<std::string, ReadAheadChoice> read_ahead_names() {
+  return {{"auto", ReadAheadChoice::kAuto}, {"on", ReadAheadChoice::kOn}, {"off", ReadAheadChoice::kOff}};
 }
 
 inline std::map<std::string, SixteenBit> sixteen_bit_names() {

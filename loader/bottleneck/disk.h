@@ -31,7 +31,7 @@ std::optional<DiskRate> best_of(const std::vector<DiskRate>& turns);
 /// it is `the loader waited for the storage, which gave 6.2 MB/s in images of 110.2 KB`.
 std::string storage_text(double most, double images_per_second, double image_bytes);
 
-/// The files of all shards, whether they are open or not.
+/// The files of the shards, whether they are open or not: of more than 256, as many at equal distances.
 std::vector<std::filesystem::path> shard_files(const Dataset& dataset);
 
 /// The bytes that `shardprep pack --encode coef` would store, divided by the bytes that are stored now. This is an

@@ -39,6 +39,13 @@ class FileMap {
   virtual void check_file(std::span<const uint8_t> /*used*/, const std::string& /*where*/) const {}
   void check_file() const { check_file(bytes_, path_.string()); }
 
+  /// Begins to read the whole file into memory, and does not wait for it. Here it does nothing, for bytes that are in
+  /// memory.
+  virtual void read_ahead() const {}
+  /// Gives the memory of bytes() back; bytes that are touched later are read again. Any thread may read at the same
+  /// time. Here it does nothing.
+  virtual void drop() const {}
+
  protected:
   FileMap(FileMap&&) = default;
   FileMap& operator=(FileMap&&) = default;

@@ -1,8 +1,10 @@
 // MappedFile: mmap and its errors.
 #include "loader/files/mapped_file.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,7 +30,10 @@ MappedFile::MappedFile(const std::filesystem::path& path, const RegularFile& fil
   inode_ = file.status().st_ino;
   if (size == 0) return;
   void* const map = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-  if (map == MAP_FAILED) throw errno_error(path.string(), concat("expected to map its ", size, " bytes"));
+  if (map == MAP_FAILED) {
+    const char* const limit = errno == ENOMEM ? ", within the memory and the maps of a process (vm.max_map_count)" : "";
+    throw errno_error(path.string(), concat("expected to map its ", size, " bytes", limit));
+  }
   bytes_ = {static_cast<const uint8_t*>(map), size};
   try {
     guard_ = std::make_unique<MapGuard>(bytes_);
@@ -72,6 +77,19 @@ void MappedFile::check_file(std::span<const uint8_t> used, const std::string& wh
   const size_t length = length_now();
   if (used.empty() || static_cast<size_t>(used.data() - bytes_.data()) + used.size() <= length) return;
   throw cut_error(where, bytes_.size(), length);
+}
+
+void MappedFile::read_ahead() const {
+  if (guard_) madvise(const_cast<uint8_t*>(bytes_.data()), bytes_.size(), MADV_WILLNEED);
+}
+
+void MappedFile::drop() const {
+  if (!guard_) return;
+  madvise(const_cast<uint8_t*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return;  // the name is gone, and the kernel takes the pages when it needs their memory
+  posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  close(file);
 }
 
 }  // namespace penstock::detail

@@ -36,6 +36,9 @@ class MappedFile final : public FileMap {
   /// Checks that the file still has all of `used`, because what is cut off its last page reads as zeros without a
   /// fault. Asks the file system.
   void check_file(std::span<const uint8_t> used, const std::string& where) const override;
+  void read_ahead() const override;
+  /// The pages leave this process, and the page cache unless another process has them mapped.
+  void drop() const override;
 
  private:
   /// The length that the file has now. When the file is gone or another one has taken its name, it is the length of the

@@ -177,6 +177,8 @@ void Safetensors::check_file(std::span<const uint8_t> used, const std::string& w
   file_->map->check_file(used, where);
 }
 void Safetensors::check_file() const { file_->map->check_file(); }
+void Safetensors::read_ahead() const { file_->map->read_ahead(); }
+void Safetensors::drop() const { file_->map->drop(); }
 
 const TensorView* Safetensors::find(const std::string& name) const {
   for (const auto& tensor : file_->tensors)

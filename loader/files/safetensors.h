@@ -66,6 +66,8 @@ class Safetensors {
   /// As check_read(), and also asks the file system whether the file still has its full length.
   void check_file(std::span<const uint8_t> used, const std::string& where) const;
   void check_file() const;
+  void read_ahead() const;  ///< As FileMap has these two.
+  void drop() const;
 
   static constexpr uint64_t kAny = ~uint64_t{0};
 

@@ -48,4 +48,19 @@ uint64_t Order::at(uint64_t position) const {
   return position;
 }
 
+/// The rounds in reverse. What cycle walking has passed on the way is outside of the range on the way back as well.
+uint64_t Order::position_of(uint64_t sample) const {
+  if (!is_shuffled_) return sample;
+  const uint64_t left_mask = low_bits(left_bits_), right_mask = low_bits(right_bits_);
+  do {
+    uint64_t left = sample >> right_bits_, right = sample & right_mask;
+    for (int round = kRounds; round > 0; round -= 2) {
+      right ^= mix(left ^ keys_[round - 1]) & right_mask;
+      left ^= mix(right ^ keys_[round - 2]) & left_mask;
+    }
+    sample = left << right_bits_ | right;
+  } while (sample >= size_);
+  return sample;
+}
+
 }  // namespace penstock

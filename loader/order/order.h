@@ -24,7 +24,8 @@ class Order {
   static Order sequential(uint64_t size);
 
   uint64_t size() const { return size_; }
-  uint64_t at(uint64_t position) const;  ///< Requires position < size().
+  uint64_t at(uint64_t position) const;         ///< Requires position < size().
+  uint64_t position_of(uint64_t sample) const;  ///< The inverse of at(). Requires sample < size().
 
  private:
   static constexpr int kRounds = 8;

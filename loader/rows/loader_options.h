@@ -12,11 +12,11 @@
 #include "augment/render.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
+#include "loader/order/shuffle.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
 
-enum class Shuffle { kNone, kGlobal, kRankLocal };
 /// What a corrupt sample does.
 enum class OnCorrupt {
   kFail,  ///< Its batch is an error.
@@ -31,6 +31,14 @@ enum class OnCorrupt {
 enum class DctScale {
   kAuto,  ///< Where the transforms draw at random, as in training. An evaluation has the pixels of the whole picture.
   kAlways,
+  kOff,
+};
+
+/// Whether the shards that come next are read ahead, and those that were used are dropped from memory. Only with
+/// Shuffle::shards(), where few are in use at a time.
+enum class ReadAheadChoice {
+  kAuto,  ///< Where the data set has more bytes than there is memory (available_memory()).
+  kOn,    ///< An error where the order uses all shards at once.
   kOff,
 };
 
@@ -64,7 +72,8 @@ struct LoaderOptions {
   ShortBatch short_batch = ShortBatch::kEvenly;  ///< Not with rank-local shuffling.
   Shuffle shuffle = Shuffle::kGlobal;
   /// Which samples an epoch has, and how often: specs of a subset (loader/samplers/subset.h), a file of ids that are
-  /// left out, and the spec of a sampler (loader/samplers). Empty: all samples, once. Not with rank-local shuffling.
+  /// left out, and the spec of a sampler (loader/samplers). Empty: all samples, once. Not with rank-local shuffling; no
+  /// sampler with Shuffle::shards().
   std::string subset = {}, exclude_ids = {}, sampler = {};
   /// For the sampler `weighted`: a number for every sample of the data set, in the order of their indices. Shared, so
   /// that copies of the options cost nothing; null: none.
@@ -81,6 +90,7 @@ struct LoaderOptions {
   double most_corrupt = 0.01;
   DecodePath decode = DecodePath::kAuto;  ///< How JPEGs are decoded; every path gives the same bytes.
   DctScale dct_scale = DctScale::kAuto;
+  ReadAheadChoice read_ahead = ReadAheadChoice::kAuto;
   /// Lists of transforms besides the loader's own: each gives a column `view1`, `view2`, ... with the pixels of the
   /// same samples, and random numbers of its own. None of them may mix rows.
   std::vector<std::string> views = {};

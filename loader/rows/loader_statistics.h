@@ -38,6 +38,8 @@ struct LoaderStatistics {
   uint64_t masked_count = 0;       // rows of corrupt samples, or with a corrupt partner, that were zeroed
   uint64_t substituted_count = 0;  // such rows that other samples have
   uint64_t sample_bytes = 0;       // stored bytes of the samples made
+  uint64_t read_ahead_count = 0;   // shards that were read ahead (LoaderOptions::read_ahead)
+  uint64_t dropped_count = 0;      // shards that were dropped from memory after their use
   std::vector<Worker> workers;     // one entry per worker
 
   /// Computes every worker's storage_ms. Loader::statistics() has called it already. While a worker makes rows, the

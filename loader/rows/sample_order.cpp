@@ -37,6 +37,7 @@ std::string names_of(const LoaderOptions& options) {
   if (!options.subset.empty()) names.push_back("subset " + options.subset);
   if (!options.exclude_ids.empty()) names.push_back("without " + options.exclude_ids);
   if (!options.sampler.empty()) names.push_back("sampler " + options.sampler);
+  if (options.shuffle.has_window()) names.push_back("shuffle " + options.shuffle.text());
   return join(names);
 }
 
@@ -51,6 +52,7 @@ Partition partition_of(const Dataset& dataset, const LoaderOptions& options) {
 SampleOrder::SampleOrder(const Dataset& dataset, const LoaderOptions& options)
     : seed_(options.seed),
       rank_(options.rank),
+      world_size_(options.world_size),
       shuffle_(options.shuffle),
       local_count_(dataset.size()),
       names_(names_of(options)),
@@ -68,14 +70,22 @@ SampleOrder::SampleOrder(const Dataset& dataset, const LoaderOptions& options)
     local_count_ = subset_->size();
   }
   rows_ = local_count_;
+  const SamplerContext context{.dataset = dataset,
+                               .subset = subset_ ? &*subset_ : nullptr,
+                               .weights = weights_.get(),
+                               .seed = seed_,
+                               .is_shuffled = shuffle_ == Shuffle::kGlobal,
+                               .batch_size = options.batch_size};
+  if (shuffle_.has_window()) {
+    if (!options.sampler.empty())
+      throw config_error(concat("loader: sampler ", options.sampler, " with shuffle ", shuffle_.text(),
+                                ", which has every sample once; expected shuffle global or none, or no sampler"));
+    auto window = ShardWindow::make(shuffle_, context);
+    window_ = window.get();
+    sampler_ = std::move(window);
+  }
   if (!options.sampler.empty()) {
-    sampler_ = SamplerRegistry::make(parse_spec(SamplerKind::kName, options.sampler),
-                                     SamplerContext{.dataset = dataset,
-                                                    .subset = subset_ ? &*subset_ : nullptr,
-                                                    .weights = weights_.get(),
-                                                    .seed = seed_,
-                                                    .is_shuffled = shuffle_ == Shuffle::kGlobal,
-                                                    .batch_size = options.batch_size});
+    sampler_ = SamplerRegistry::make(parse_spec(SamplerKind::kName, options.sampler), context);
     rows_ = sampler_->rows();
   }
   partition_.emplace(rows_, options.batch_size, options.rank, options.world_size, options.tail, options.short_batch);
@@ -125,10 +135,25 @@ uint64_t SampleOrder::index_of(uint64_t k) const {
   return span.first_index + (k - span.first_local);
 }
 
+std::vector<ShardUse> SampleOrder::shard_uses(const Dataset& dataset, int64_t epoch) const {
+  if (window_ != nullptr) return window_->uses(epoch, rank_, world_size_);
+  std::vector<ShardUse> uses;
+  const bool is_stored_order = shuffle_ == Shuffle::kNone && is_plain(), has_own = shuffle_ == Shuffle::kRankLocal;
+  for (int shard = has_own ? rank_ : 0; shard < dataset.shard_count(); shard += has_own ? world_size_ : 1) {
+    const uint64_t begin = dataset.shard_begin(shard), end = dataset.shard_begin(shard + 1);
+    if (begin == end || rows_ == 0) continue;
+    const auto number = static_cast<uint32_t>(shard);
+    uses.push_back(is_stored_order ? ShardUse{number, begin, end - 1} : ShardUse{number, 0, rows_ - 1});
+  }
+  return uses;
+}
+
 std::string SampleOrder::text() const {
-  if (is_plain()) return "";
+  const bool is_full = shuffle_.has_window() && window_ == nullptr;
+  if (is_plain() && !is_full) return "";
   return concat(names_, ": ", count_text(rows_, "row"), " per epoch of ", count_text(local_count_, "sample"),
-                sampler_ ? "; " + sampler_->text() : std::string());
+                sampler_ ? "; " + sampler_->text() : std::string(),
+                is_full ? "; the window has room for all shards, so that this is the full shuffle" : "");
 }
 
 std::string SampleOrder::identity(const Dataset& dataset) const {

@@ -15,6 +15,7 @@
 #include "loader/order/partition.h"
 #include "loader/rows/loader_options.h"
 #include "loader/samplers/sampler.h"
+#include "loader/samplers/shard_window.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
@@ -36,13 +37,14 @@ struct EpochOrder {
 class SampleOrder {
  public:
   /// Throws config_error as Partition does, where rank-local shuffling has fewer shards than ranks or is asked for a
-  /// subset or a sampler, and what subsets and samplers throw.
+  /// subset or a sampler, where Shuffle::shards() is asked for a sampler or has more lanes than a batch has rows, and
+  /// what subsets and samplers throw.
   SampleOrder(const Dataset& dataset, const LoaderOptions& options);
 
   const Partition& partition() const { return *partition_; }
   EpochOrder order_of(int64_t epoch) const;
 
-  /// Whether index_at() may be asked: there is neither a subset nor a sampler.
+  /// Whether index_at() may be asked: there is neither a subset nor a sampler, nor a window of shards.
   bool is_plain() const { return !subset_ && !sampler_; }
   /// The index in the data set. `order` is order_of() of the epoch. Requires a position of this rank, and is_plain().
   uint64_t index_at(const EpochOrder& order, uint64_t position) const {
@@ -53,6 +55,8 @@ class SampleOrder {
     const Span& span = *std::prev(after);
     return span.first_index + (local - span.first_local);
   }
+  /// Whether the order uses part of the shards at a time, which shard_uses() tells.
+  bool has_window() const { return window_ != nullptr; }
   struct Place {
     uint64_t index;
     uint32_t copy;  // how many of this sample come before it in the epoch; it says which random numbers are its own
@@ -65,7 +69,12 @@ class SampleOrder {
   uint64_t index_of(uint64_t k) const;
   uint64_t rows() const { return rows_; }  ///< Of an epoch, over all ranks and before the tail.
 
-  /// For people: which samples, and how often; "" for all of them, once.
+  /// The stretches of an epoch in which this rank needs each shard, in the order of their first positions: as
+  /// ShardWindow::uses() says, with Shuffle::kNone each shard once, and with any other order each shard of this rank
+  /// for the whole epoch. A pure function of the order.
+  std::vector<ShardUse> shard_uses(const Dataset& dataset, int64_t epoch) const;
+
+  /// For people: which samples, how often, and with Shuffle::shards() how they are mixed; "" for all of them, once.
   std::string text() const;
   /// What ranks of a run and a run that is resumed compare: it names options and has a checksum of what they choose. ""
   /// for all samples, once.
@@ -78,7 +87,7 @@ class SampleOrder {
   void add_spans(const Dataset& dataset, const LoaderOptions& options);
 
   uint64_t seed_;
-  int rank_;
+  int rank_, world_size_;
   Shuffle shuffle_;
   std::optional<Partition> partition_;
   std::vector<Span> spans_;                      // one entry per shard of this rank; empty unless rank-local
@@ -88,6 +97,7 @@ class SampleOrder {
   std::optional<std::vector<uint64_t>> subset_;  // indices, ascending
   std::shared_ptr<const std::vector<double>> weights_;
   std::unique_ptr<const Sampler> sampler_;
+  const ShardWindow* window_ = nullptr;  // the sampler, where it is one; it is no sampler that a user has named
   struct Kept {
     int64_t epoch = -1;
     std::shared_ptr<const SampledEpoch> sampled;

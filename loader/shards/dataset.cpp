@@ -9,75 +9,35 @@
 #include "loader/files/files.h"
 #include "loader/files/map_guard.h"
 #include "loader/shards/joined_manifest.h"
+#include "loader/shards/shard_slot.h"
 
 namespace penstock {
 
 struct Dataset::State {
-  std::filesystem::path folder;
-  Manifest manifest;
+  std::shared_ptr<const detail::ShardSlot::Split> split;  // of a data set that was joined, that of all parts together
   /// One entry per shard, shared by what it is joined with; null: not in this rank's share.
-  std::vector<std::shared_ptr<const ShardReader>> shards;
+  std::vector<std::shared_ptr<const detail::ShardSlot>> slots;
+  /// One entry per shard: the shard of the slot once this object has had it, so that a sample is found in one load.
+  mutable std::vector<std::atomic<const detail::OpenShard*>> shards;
   std::vector<uint64_t> begins{0};
   std::vector<Part> parts;
-  std::vector<std::atomic<uint64_t>> checked;  // one bit per sample, and then one per sample and field
 
-  void make_bits() {
-    checked = std::vector<std::atomic<uint64_t>>(begins.back() * (1 + manifest.fields.size()) / 64 + 1);
-  }
-
-  /// Runs `check` unless it has passed for this bit before. Relaxed order is enough, because the bytes never change: at
-  /// worst two threads check the same sample.
-  template <class Check>
-  void check_once(uint64_t number, const Check& check) {
-    auto& word = checked[number / 64];
-    const uint64_t bit = uint64_t{1} << (number % 64);
-    if ((word.load(std::memory_order_relaxed) & bit) != 0) return;
-    check();
-    word.fetch_or(bit, std::memory_order_relaxed);
+  /// Opens the shard unless it is open. Null: not in this rank's share.
+  const detail::OpenShard* shard(size_t number) const {
+    const auto* found = shards[number].load(std::memory_order_acquire);
+    if (found != nullptr || !slots[number]) return found;
+    found = &slots[number]->get();
+    shards[number].store(found, std::memory_order_release);
+    return found;
   }
 };
 
 namespace {
 
-std::string expected_extent(const Manifest& manifest) {
-  if (!manifest.extent && is_raster(manifest.pixels, manifest.channels))
-    return pixels_text(manifest.pixels, manifest.channels);
-  if (!manifest.extent) return concat("at most ", manifest.channels, " channels");
-  const auto [height, width, channels] = *manifest.extent;
-  return concat(height, " x ", width, " x ", channels);
-}
-
-/// Compares sizes, labels and extents in the shard with what the manifest says.
-void check_shard(const ShardReader& shard, const Manifest& manifest, const Manifest::Shard& entry) {
-  const auto check_number = [&](uint64_t found, uint64_t expected, const char* what) {
-    if (found == expected) return;
-    throw corrupt_error(
-        concat(shard.path().string(), ": ", found, " ", what, "; expected ", expected, ", as the manifest says"));
-  };
-  check_number(shard.size(), entry.sample_count, "samples");
-  check_number(shard.byte_count(), entry.byte_count, "bytes");
-  if (entry.first_id && shard.size() > 0 && shard.at(0).id != *entry.first_id) {
-    throw corrupt_error(concat(shard.where(0), ": id is ", shard.at(0).id, "; expected ", *entry.first_id,
-                               ", as the manifest says of the first sample in this file"));
-  }
-  for (size_t row = 0; row < shard.size(); ++row) {
-    const Sample sample = shard.at(row);
-    if (!manifest.has_label(sample.label))
-      throw corrupt_error(concat(shard.where(row), ": label is ", sample.label, "; expected ", manifest.label_range()));
-    const bool has_own_channels = is_raster(manifest.pixels, manifest.channels);
-    const bool fits = manifest.extent    ? sample.extent == *manifest.extent
-                      : has_own_channels ? sample.extent.channels == manifest.channels
-                                         : sample.extent.channels <= manifest.channels;
-    if (pixels_of(sample.encoding) != manifest.pixels)
-      throw corrupt_error(concat(shard.where(row), ": pixels are ", pixel_type_name(pixels_of(sample.encoding)),
-                                 "; expected ", pixel_type_name(manifest.pixels), ", as the manifest says"));
-    if (!fits) {
-      throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
-                                 " x ", sample.extent.channels, "; expected ", expected_extent(manifest),
-                                 ", as the manifest says"));
-    }
-  }
-}
+// More shards, or shards with more samples, are opened when they are first asked for: to open one takes about 100 us
+// and 20 ns per sample, and a map, of which Linux gives a process 65,530 by default.
+constexpr size_t kMostAtOnce = 2048;
+constexpr uint64_t kMostSamplesAtOnce = uint64_t{1} << 25;
 
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
   for (const auto& candidate : {folder, folder / split})
@@ -145,11 +105,11 @@ std::string split_of_name(const std::string& name) {
 }
 
 std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split,
-                                             RankShards share) {
+                                             RankShards share, Opening opening) {
   const std::string name = split_of_name(split);
   const auto found = find_split(folder, name);
   const bool is_data_set = found != folder;  // a split's own folder may have any name
-  auto dataset = open_alone(found, share);
+  auto dataset = open_alone(found, share, opening);
   const auto& manifest = dataset->manifest();
   if (const auto problem = is_data_set ? split_problem(found, manifest, name) : ""; !problem.empty())
     throw corrupt_error(problem);
@@ -158,46 +118,50 @@ std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder
   return dataset;
 }
 
-std::shared_ptr<const Dataset> Dataset::open_alone(const std::filesystem::path& split_folder, RankShards share) {
-  return std::shared_ptr<const Dataset>(new Dataset(split_folder, share));
+std::shared_ptr<const Dataset> Dataset::open_alone(const std::filesystem::path& split_folder, RankShards share,
+                                                   Opening opening) {
+  return std::shared_ptr<const Dataset>(new Dataset(split_folder, share, opening));
 }
 
-Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : state_(std::make_unique<State>()) {
+Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share, Opening opening)
+    : state_(std::make_unique<State>()) {
   if (share.world_size < 1 || share.rank < 0 || share.rank >= share.world_size) {
     throw config_error(concat(split_folder.string(), ": the shards of rank ", share.rank, " of ", share.world_size,
                               "; expected a rank from 0 to the world size - 1"));
   }
-  state_->folder = split_folder;
-  state_->manifest = read_manifest(split_folder);
-  for (const auto& entry : state_->manifest.shards) {
-    const auto number = static_cast<int>(state_->shards.size());
-    auto& shard = state_->shards.emplace_back();
-    state_->begins.push_back(state_->begins.back() + entry.sample_count);
-    if (number % share.world_size != share.rank) continue;
-    shard = std::make_shared<const ShardReader>(split_folder / entry.file, state_->manifest.fields);
-    check_shard(*shard, state_->manifest, entry);
-  }
+  const auto split = std::make_shared<const detail::ShardSlot::Split>(
+      detail::ShardSlot::Split{split_folder, read_manifest(split_folder)});
+  const auto& entries = split->manifest.shards;
+  state_->split = split;
+  state_->slots.resize(entries.size());
+  state_->shards = std::vector<std::atomic<const detail::OpenShard*>>(entries.size());
+  for (const auto& entry : entries) state_->begins.push_back(state_->begins.back() + entry.sample_count);
   state_->parts = {{split_folder, 0, size()}};
-  state_->make_bits();
+  const auto first = static_cast<size_t>(share.rank), step = static_cast<size_t>(share.world_size);
+  for (size_t number = first; number < entries.size(); number += step)
+    state_->slots[number] = std::make_shared<const detail::ShardSlot>(split, number);
+  const bool is_large = entries.size() / step > kMostAtOnce || size() / step > kMostSamplesAtOnce;
+  if (opening == Opening::kWhenAsked || (opening == Opening::kAuto && is_large)) return;
+  for (size_t number = first; number < entries.size(); number += step) state_->shard(number);
 }
 
 std::shared_ptr<const Dataset> Dataset::join(const std::vector<std::shared_ptr<const Dataset>>& parts) {
   if (parts.size() == 1) return parts.front();
   auto joined = std::shared_ptr<Dataset>(new Dataset());
   State& state = *joined->state_;
-  state.folder = parts.front()->folder();
   std::vector<JoinedPart> entries;
   for (const auto& part : parts) entries.push_back({part->folder(), part->manifest()});
-  state.manifest = join_manifests(entries);
+  state.split = std::make_shared<const detail::ShardSlot::Split>(
+      detail::ShardSlot::Split{parts.front()->folder(), join_manifests(entries)});
   for (const auto& part : parts) {
     const uint64_t begin = state.begins.back();
     for (int shard = 0; shard < part->shard_count(); ++shard) {
-      state.shards.push_back(part->state_->shards[static_cast<size_t>(shard)]);
+      state.slots.push_back(part->state_->slots[static_cast<size_t>(shard)]);
       state.begins.push_back(begin + part->shard_begin(shard + 1));
     }
     for (const auto& own : part->parts()) state.parts.push_back({own.folder, begin + own.begin, begin + own.end});
   }
-  state.make_bits();
+  state.shards = std::vector<std::atomic<const detail::OpenShard*>>(state.slots.size());
   return joined;
 }
 
@@ -205,14 +169,14 @@ Dataset::Dataset() : state_(std::make_unique<State>()) {}
 Dataset::~Dataset() = default;
 
 uint64_t Dataset::size() const { return state_->begins.back(); }
-int Dataset::shard_count() const { return static_cast<int>(state_->shards.size()); }
+int Dataset::shard_count() const { return static_cast<int>(state_->slots.size()); }
 uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static_cast<size_t>(shard)); }
-const Manifest& Dataset::manifest() const { return state_->manifest; }
-const std::filesystem::path& Dataset::folder() const { return state_->folder; }
+const Manifest& Dataset::manifest() const { return state_->split->manifest; }
+const std::filesystem::path& Dataset::folder() const { return state_->split->folder; }
 const std::vector<Dataset::Part>& Dataset::parts() const { return state_->parts; }
 
 struct Dataset::ShardRow {
-  const ShardReader& shard;
+  const detail::OpenShard& shard;
   size_t row;
 };
 
@@ -220,9 +184,9 @@ Dataset::ShardRow Dataset::place_of(uint64_t index) const {
   const auto& begins = state_->begins;
   const auto after = std::upper_bound(begins.begin(), begins.end(), index);
   const auto number = static_cast<size_t>(after - begins.begin()) - 1;
-  const auto& shard = state_->shards[number];
-  if (!shard) {
-    throw bug_error(concat((state_->folder / state_->manifest.shards[number].file).string(), ": sample ", index,
+  const auto* shard = state_->shard(number);
+  if (shard == nullptr) {
+    throw bug_error(concat((folder() / manifest().shards[number].file).string(), ": sample ", index,
                            " of the split was asked for; expected one of this rank's shards"));
   }
   return {*shard, static_cast<size_t>(index - begins[number])};
@@ -230,12 +194,12 @@ Dataset::ShardRow Dataset::place_of(uint64_t index) const {
 
 Sample Dataset::at(uint64_t index) const {
   const auto [shard, row] = place_of(index);
-  return shard.at(row);
+  return shard.reader().at(row);
 }
 
 std::optional<uint64_t> Dataset::example_index() const {
-  for (size_t i = 0; i < state_->shards.size(); ++i)
-    if (state_->shards[i] && state_->shards[i]->size() > 0) return state_->begins[i];
+  for (size_t number = 0; number < state_->slots.size(); ++number)
+    if (state_->slots[number] && state_->begins[number] < state_->begins[number + 1]) return state_->begins[number];
   return std::nullopt;
 }
 
@@ -245,15 +209,15 @@ std::optional<Sample> Dataset::example() const {
 }
 
 Sample Dataset::checked_at(uint64_t index) const {
-  const auto place = place_of(index);
-  state_->check_once(index, [&] { place.shard.check_crc(place.row); });
-  return place.shard.at(place.row);
+  const auto [shard, row] = place_of(index);
+  shard.check_once(row);
+  return shard.reader().at(row);
 }
 
 FieldBytes Dataset::field(uint64_t index, size_t number) const {
-  const auto place = place_of(index);
-  state_->check_once(size() * (1 + number) + index, [&] { place.shard.check_field_crc(place.row, number); });
-  return place.shard.field(place.row, number);
+  const auto [shard, row] = place_of(index);
+  shard.check_field_once(row, number);
+  return shard.reader().field(row, number);
 }
 
 size_t Dataset::field_number(const std::string& name) const {
@@ -269,22 +233,31 @@ size_t Dataset::field_number(const std::string& name) const {
 void Dataset::check_read(uint64_t index) const {
   if (!detail::has_map_faults()) return;
   const auto [shard, row] = place_of(index);
-  shard.check_read(row);
+  shard.reader().check_read(row);
 }
 
 void Dataset::check_file(uint64_t index) const {
   const auto [shard, row] = place_of(index);
-  shard.check_file(row);
+  shard.reader().check_file(row);
 }
 
 void Dataset::check_files() const {
-  for (const auto& shard : state_->shards)
-    if (shard) shard->check_file();
+  for (const auto& slot : state_->slots)
+    if (const auto* shard = slot ? slot->if_open() : nullptr) shard->reader().check_file();
+}
+
+void Dataset::read_ahead(int shard) const {
+  if (const auto* found = state_->shard(static_cast<size_t>(shard))) found->reader().read_ahead();
+}
+
+void Dataset::drop(int shard) const {
+  const auto& slot = state_->slots[static_cast<size_t>(shard)];
+  if (const auto* found = slot ? slot->if_open() : nullptr) found->reader().drop();
 }
 
 std::string Dataset::where(uint64_t index) const {
   const auto [shard, row] = place_of(index);
-  return shard.where(row);
+  return shard.reader().where(row);
 }
 
 }  // namespace penstock

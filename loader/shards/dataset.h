@@ -24,22 +24,33 @@ struct RankShards {
   int rank = 0, world_size = 1;
 };
 
+/// When the shards of a data set are opened. A shard that is opened when it is asked for is checked as one that is
+/// opened at once, and what is wrong with it is then an error of that sample, in the same words.
+enum class Opening {
+  kAuto,       ///< At once, but not more than 2048 shards, or shards of 33 million samples.
+  kAtOnce,     ///< All, in the order of their numbers.
+  kWhenAsked,  ///< Each when one of its samples is first asked for. A file that is missing is not noticed before.
+};
+
 /// All samples of one split. Index i counts through shard 0, then shard 1, and so on. With a share of the shards the
 /// indices are the same, but only samples of these shards may be asked for.
 ///
-/// Errors: opening checks the manifest and every shard's structure and labels. The bytes of a sample are checked by
-/// their CRC the first time that this object hands them out (checked_at), for which it keeps one bit per sample. A file
-/// that is cut short later, or a disk error, is an io_error (ShardReader). Thread-safety: const members may be called
-/// on any thread.
+/// Errors: opening checks the manifest, and the structure and labels of every shard that is opened with it (Opening).
+/// The bytes of a sample are checked by their CRC the first time that this object, or one that it is joined with, hands
+/// them out (checked_at), for which an open shard has one bit per sample. A file
+/// that is cut short later, or a disk error, is an io_error (ShardReader).
+/// Memory: about 300 bytes per shard that is not open.
+/// Thread-safety: const members may be called on any thread. To find a sample takes no lock once its shard is open.
 class Dataset {
  public:
   /// `folder` is a split's folder (it holds manifest.json), or a data set, of which FOLDER/<split> is opened. Throws
   /// corrupt_error if the manifest of FOLDER/<split> is that of another split, and config_error for a split test whose
   /// classes are not those of the split train or all beside it: its labels would mean other classes.
   static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train",
-                                             RankShards share = {});
+                                             RankShards share = {}, Opening opening = Opening::kAuto);
   /// The split in `split_folder`, whatever is beside it.
-  static std::shared_ptr<const Dataset> open_alone(const std::filesystem::path& split_folder, RankShards share = {});
+  static std::shared_ptr<const Dataset> open_alone(const std::filesystem::path& split_folder, RankShards share = {},
+                                                   Opening opening = Opening::kAuto);
   /// The samples of several data sets, one after the other, as one. Their shards are shared with them; its folder is
   /// that of the first. Requires 1 or more. Throws config_error where they do not fit together (joined_manifest.h).
   static std::shared_ptr<const Dataset> join(const std::vector<std::shared_ptr<const Dataset>>& parts);
@@ -60,7 +71,7 @@ class Dataset {
   /// Requires index < size(). O(log shards), no copy. Throws bug_error for a shard that was not opened.
   Sample at(uint64_t index) const;
   Sample checked_at(uint64_t index) const;        ///< As at(), and checks the CRC unless this object has done so.
-  std::optional<Sample> example() const;          ///< The first sample of the open shards, if there is one.
+  std::optional<Sample> example() const;          ///< The first sample of this rank's shards, if there is one.
   std::optional<uint64_t> example_index() const;  ///< Its index.
   /// The bytes of the field manifest().fields[number], whose CRC is checked the first time that this object hands them
   /// out. Requires index < size(); throws as at() does.
@@ -71,14 +82,19 @@ class Dataset {
   /// these names do.
   void check_read(uint64_t index) const;
   void check_file(uint64_t index) const;
-  /// Throws io_error when a shard has become shorter since it was opened. Asks the file system about each shard.
+  /// Throws io_error when a shard has become shorter since it was opened. Asks the file system about each open shard.
   void check_files() const;
+  /// Opens the shard unless it is open, and begins to read all of it. Throws what opening throws.
+  void read_ahead(int shard) const;
+  /// Gives the memory of a shard back that nobody needs soon; does nothing unless it is open. What is asked for all the
+  /// same is read again.
+  void drop(int shard) const;
   /// "<shard file>: sample 35 (id 24531) at byte 8000", for messages.
   std::string where(uint64_t index) const;
 
  private:
   Dataset();
-  Dataset(const std::filesystem::path& split_folder, RankShards share);
+  Dataset(const std::filesystem::path& split_folder, RankShards share, Opening opening);
   struct State;
   struct ShardRow;
   ShardRow place_of(uint64_t index) const;

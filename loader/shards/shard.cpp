@@ -273,6 +273,8 @@ void ShardReader::check_read(size_t row) const {
 }
 void ShardReader::check_file(size_t row) const { map_->check_sample(row, &Safetensors::check_file); }
 void ShardReader::check_file() const { map_->file.check_file(); }
+void ShardReader::read_ahead() const { map_->file.read_ahead(); }
+void ShardReader::drop() const { map_->file.drop(); }
 
 const std::filesystem::path& ShardReader::path() const { return map_->file.path(); }
 std::string ShardReader::where(size_t row) const { return map_->where(row); }

@@ -52,6 +52,8 @@ class ShardReader {
   /// every sample.
   void check_file(size_t row) const;
   void check_file() const;
+  void read_ahead() const;  ///< As FileMap has these two.
+  void drop() const;
 
  private:
   struct Map;

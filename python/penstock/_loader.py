@@ -72,6 +72,9 @@ class Loader:
     channels_last: images lie in memory as N x H x W x C. Torch tensors are N x C x H x W all the same, in torch's memory
         format channels_last.
     shuffle: "global", "rank-local" (each rank has shards of its own) or "none"; True and False for "global" and "none".
+        "shards(window=256,lanes=8)" is a random order that uses at most 256 shards at a time, of which each of 8 parts of a
+        batch has its own: for data that do not fit into memory, or where ranks on several machines should not all read all
+        shards. docs/ORDER.md says how well it mixes. Not with a sampler.
     tail: what happens to the samples that do not fill a batch: "pad" delivers them as a smaller batch, "drop" leaves
         them out.
     seed: of the order and of the augmentation, 64 bits.
@@ -95,6 +98,8 @@ class Loader:
     decode: as the flag of loadbench; it changes no pixel.
     dct_scale: whether JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is made that small anyway, which is
         faster and changes pixels. "auto": if a transform of `augment` draws at random; "always"; "off".
+    read_ahead: with shuffle="shards(...)": whether the shards that come next are read ahead and used ones are dropped from
+        memory. "auto": if the data set has more bytes than there is memory; "on"; "off". It changes no batch.
     device: "cuda" or "cuda:1": torch tensors in the memory of that device, copied and normalised there on a stream of its
         own while the step before computes. The values of f32 are those of levels that were rounded to u8 first.
     arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).
@@ -125,7 +130,7 @@ class Loader:
                  augment: "str | Sequence[Any] | Callable[..., Any] | None" = None, layout: str = "f32",
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
-                 on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
+                 on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto", read_ahead: str = "auto",
                  device: Any = None, arrays: Optional[str] = None, columns: "str | Sequence[str]" = "",
                  views: "Sequence[str | Sequence[Any] | Callable[..., Any]]" = (),
                  size_schedule: "str | Mapping[int, int]" = "",
@@ -148,7 +153,8 @@ class Loader:
             raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
         self._arrays_name = "torch" if device is not None else arrays
         self._options: Dict[str, Any] = {"batch_size": whole("batch_size", batch_size), "seed": seed64(seed),
-                                         "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
+                                         "shuffle": _native.shuffle_text(word("shuffle", shuffle, others=", True or False")),
+                                         "tail": word("tail", tail)}
         own_layout = "u8" if device is not None else f"{layout}-nhwc" if channels_last and layout not in _LEVELS else layout
         allocate, release = page_locking() if device is not None else (0, 0)
         first_folder, *other_folders = folders(data)
@@ -158,7 +164,7 @@ class Loader:
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
-            dct_scale=word("dct_scale", dct_scale), columns=_column_list(columns),
+            dct_scale=word("dct_scale", dct_scale), read_ahead=word("read_ahead", read_ahead), columns=_column_list(columns),
             subset=text("subset", subset, expected='the spec of a subset, such as "percent(0-10)"'),
             exclude_ids=file_name("exclude_ids", exclude_ids),
             sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced"; ranks share every batch '

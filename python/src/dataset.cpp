@@ -68,7 +68,7 @@ nb::tuple sheet(const OpenDataset& self, const std::string& augment, int rows, i
                                .columns = columns,
                                .seed = seed,
                                .epoch = epoch,
-                               .shuffle = choice("shuffle", shuffle, shuffle_names()),
+                               .shuffle = parse_shuffle("shuffle", shuffle),
                                .sample = sample};
     made = make_sheet(self.dataset, Pipeline(augment, self.dataset->manifest().statistics), options);
     png = made.png();

@@ -187,16 +187,17 @@ std::shared_ptr<const std::vector<double>> copied(const std::optional<Weights>& 
 }
 
 struct Names {
-  std::string layout, shuffle, tail, on_corrupt, decode, dct_scale;
+  std::string layout, shuffle, tail, on_corrupt, decode, dct_scale, read_ahead;
 };
 
 LoaderOptions with_names(LoaderOptions options, const Names& names) {
   options.layout = choice("layout", names.layout, layout_names());
-  options.shuffle = choice("shuffle", names.shuffle, shuffle_names());
+  options.shuffle = parse_shuffle("shuffle", names.shuffle);
   options.tail = choice("tail", names.tail, tail_names());
   options.on_corrupt = choice("on_corrupt", names.on_corrupt, on_corrupt_names());
   options.decode = choice("decode", names.decode, decode_names());
   options.dct_scale = choice("dct_scale", names.dct_scale, dct_scale_names());
+  options.read_ahead = choice("read_ahead", names.read_ahead, read_ahead_names());
   return options;
 }
 
@@ -228,6 +229,7 @@ nb::dict choices() {
   dict["on_corrupt"] = words(on_corrupt_names());
   dict["decode"] = words(decode_names());
   dict["dct_scale"] = words(dct_scale_names());
+  dict["read_ahead"] = words(read_ahead_names());
   return dict;
 }
 
@@ -251,6 +253,7 @@ void define_loader(nb::module_& module) {
       .value("numpy", Arrays::kNumpy)
       .value("dlpack", Arrays::kDlpack);
   module.attr("choices") = choices();
+  module.def("shuffle_text", [](const std::string& text) { return parse_shuffle("shuffle", text).text(); }, "text"_a);
   define_batch(module);
   nb::class_<NativeLoader>(module, "Loader", nb::is_weak_referenceable())
       .def(
@@ -259,10 +262,11 @@ void define_loader(nb::module_& module) {
              const std::string& split, const std::string& augment, int workers, int prefetch, int64_t batch_size,
              int rank, int world_size, uint64_t seed, int64_t epoch_count, const std::string& layout,
              const std::string& shuffle, const std::string& tail, const std::string& on_corrupt,
-             const std::string& decode, const std::string& dct_scale, const std::vector<std::string>& views,
-             const std::string& size_schedule, const std::string& columns, const std::string& subset,
-             const std::string& exclude_ids, const std::string& sampler, const std::optional<Weights>& weights,
-             const std::filesystem::path& quarantine, uintptr_t allocate, uintptr_t release) {
+             const std::string& decode, const std::string& dct_scale, const std::string& read_ahead,
+             const std::vector<std::string>& views, const std::string& size_schedule, const std::string& columns,
+             const std::string& subset, const std::string& exclude_ids, const std::string& sampler,
+             const std::optional<Weights>& weights, const std::filesystem::path& quarantine, uintptr_t allocate,
+             uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -283,12 +287,12 @@ void define_loader(nb::module_& module) {
             std::vector<std::filesystem::path> all{data};
             all.insert(all.end(), also.begin(), also.end());
             new (self) NativeLoader(all, split, augment,
-                                    with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale}));
+                                    with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale, read_ahead}));
           },
           nb::kw_only(), "data"_a, "also"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a,
           "rank"_a, "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a,
-          "decode"_a, "dct_scale"_a, "views"_a, "size_schedule"_a, "columns"_a, "subset"_a, "exclude_ids"_a,
-          "sampler"_a, "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
+          "decode"_a, "dct_scale"_a, "read_ahead"_a, "views"_a, "size_schedule"_a, "columns"_a, "subset"_a,
+          "exclude_ids"_a, "sampler"_a, "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
       .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
       .def("next", next, "arrays"_a)
       .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)

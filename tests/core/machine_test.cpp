@@ -66,6 +66,20 @@ TEST_F(QuotaTest, TheLeastNumberOfProcessesCountsToo) {
   EXPECT_EQ(pids_limit("7:pids:/docker/1f\n", folder_.path()), 12);
 }
 
+TEST_F(QuotaTest, TheLeastMemoryCountsToo) {
+  EXPECT_FALSE(memory_limit("0::/a/b\n", folder_.path()));
+  write("a/b/memory.max", "max\n");
+  EXPECT_FALSE(memory_limit("0::/a/b\n", folder_.path()));
+  write("a/memory.max", "1073741824\n");
+  EXPECT_EQ(memory_limit("0::/a/b\n", folder_.path()), 1073741824U);
+  write("memory/memory.limit_in_bytes", "9223372036854771712\n");  // version 1 without a limit
+  EXPECT_FALSE(memory_limit("7:memory:/docker/1f\n", folder_.path()));
+  write("memory/docker/1f/memory.limit_in_bytes", "268435456\n");
+  EXPECT_EQ(memory_limit("7:memory:/docker/1f\n", folder_.path()), 268435456U);
+}
+
+TEST(MemoryTest, SomeIsAvailableHere) { EXPECT_GT(available_memory(), uint64_t{1} << 20); }
+
 TEST(BusyCoresTest, AreThoseOfThisProcessWhateverKeepsThemBusy) {
   // user nice system idle iowait irq softirq steal guest guest_nice
   const std::string stat =

@@ -16,7 +16,7 @@
 namespace penstock {
 namespace {
 
-constexpr uint64_t kLookedAt = 1000;  // samples whose encoding and size are looked at
+constexpr uint64_t kLookedAt = 1000;  // samples whose encoding and size are looked at, and at most so many shards
 constexpr double kLargeShare = 0.4;   // a stage with less of a sample's time gets no advice of its own
 
 constexpr double kStorageShare = 0.4;  // the same for waiting for the storage, as a share of the workers' time
@@ -83,7 +83,8 @@ Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
   std::map<std::pair<Encoding, bool>, uint64_t> counts;
   double sides = 0;
   uint64_t count = 0;
-  for (int shard = first; shard < dataset.shard_count(); shard += stride) {
+  const int skipped = dataset.shard_count() / stride / static_cast<int>(kLookedAt) + 1;  // shards, to open few of many
+  for (int shard = first; shard < dataset.shard_count(); shard += stride * skipped) {
     const uint64_t end = dataset.shard_begin(shard + 1);
     for (uint64_t i = dataset.shard_begin(shard); i < end; i += dataset.size() / kLookedAt + 1, ++count) {
       const Sample sample = dataset.at(i);

@@ -5,6 +5,7 @@
 #include "core/text.h"
 #include "tools/cli.h"
 #include "tools/loadbench/advice.h"
+#include "tools/loadbench/audit.h"
 #include "tools/loadbench/measure.h"
 #include "tools/loadbench/options.h"
 #include "tools/loadbench/report.h"
@@ -29,9 +30,11 @@ std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
   return dataset;
 }
 
-/// A line about which samples an epoch has, and how often, unless it has all of them once.
+/// A line about which samples an epoch has, how often and how mixed, unless it has all of them once in the full
+/// shuffle.
 void print_choice(const Dataset& dataset, const LoaderOptions& options) {
-  if (options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty()) return;
+  const bool is_whole = options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty();
+  if (is_whole && !options.shuffle.has_window()) return;
   std::cout << SampleOrder(dataset, options).text() << std::endl;
 }
 
@@ -47,6 +50,12 @@ int main(int argc, char** argv) {
     if (!quarantine.empty()) penstock::check_out_file("--quarantine", quarantine, *dataset);
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
     penstock::print_choice(*dataset, options.loader);
+    if (options.audit) {
+      const auto report = penstock::audit(*dataset, options);
+      std::cout << penstock::audit_table(report, options);
+      if (!options.json.empty()) penstock::write_audit(report, options);
+      return 0;
+    }
     std::vector<penstock::BenchRun> runs;
     std::vector<std::string> hexes;
     if (options.digest) {

@@ -49,6 +49,7 @@ void check(const BenchOptions& options) {
     throw config_error(concat("--batches: is ", options.max_batches, "; expected 0 (all) or more"));
   if (options.has_all_ranks && (options.all_ranks < 1 || !options.digest))
     throw config_error(concat("--all-ranks: is ", options.all_ranks, "; expected 1 or more, and --digest with it"));
+  if (options.audit && options.digest) throw config_error("--audit with --digest; expected one of the two");
   if (options.all_ranks > 0 && (options.loader.world_size > 1 || options.loader.rank != 0)) {
     const bool is_world = options.loader.world_size > 1;
     throw config_error(concat(is_world ? "--world-size" : "--rank", ": is ",
@@ -64,7 +65,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   BenchOptions options;
   std::vector<std::string> plugins;
   std::string workers = "0,1,2,4", shuffle = "global", tail = "pad", layout = "f32", on_corrupt = "fail",
-              decode = "auto", dct_scale = "auto";
+              decode = "auto", dct_scale = "auto", read_ahead = "auto";
   auto& loader = options.loader;
   CLI::App app{kDescription};
   app.footer(kColumns);
@@ -101,6 +102,9 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_flag(
       "--digest", options.digest,
       "measure nothing; print `epoch E digest HEX` for each epoch, a digest of all ids, labels, weights and pixels");
+  app.add_flag("--audit", options.audit,
+               "measure nothing; print how well the order mixes, in the first, the middle and the last twentieth of an "
+               "epoch, and what --world-size nodes have to read, beside the full shuffle");
   app.add_option("--rank", loader.rank, "rank whose part of each batch is loaded")->capture_default_str();
   app.add_option("--world-size", loader.world_size, "number of ranks that share a batch")->capture_default_str();
   const auto* all_ranks = app.add_option(
@@ -121,6 +125,11 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                  dct_scale_help("auto: if the transforms draw at random, as in training; always: for any transforms; "
                                 "off: never"))
       ->capture_default_str();
+  app.add_option(
+         "--read-ahead", read_ahead,
+         "with --shuffle shards(...): whether the shards that come next are read ahead and used ones are dropped "
+         "from memory. auto: if the data set has more bytes than there is memory; on; off")
+      ->capture_default_str();
   app.add_option("--on-corrupt", on_corrupt, kOnCorruptHelp)->capture_default_str();
   app.add_option(
       "--quarantine", loader.quarantine,
@@ -130,12 +139,13 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   options.has_all_ranks = all_ranks->count() > 0;
 
   options.workers = parse_workers(workers);
-  loader.shuffle = choice("--shuffle", shuffle, shuffle_names());
+  loader.shuffle = parse_shuffle("--shuffle", shuffle);
   loader.tail = choice("--tail", tail, tail_names());
   loader.layout = choice("--layout", layout, layout_names());
   loader.on_corrupt = choice("--on-corrupt", on_corrupt, on_corrupt_names());
   loader.decode = choice("--decode", decode, decode_names());
   loader.dct_scale = choice("--dct-scale", dct_scale, dct_scale_names());
+  loader.read_ahead = choice("--read-ahead", read_ahead, read_ahead_names());
   check(options);
   if (json->count() > 0 && options.json.empty()) throw config_error("--json: is \"\"; expected a file to write to");
   return options;

@@ -18,6 +18,7 @@ struct BenchOptions {
   int64_t max_batches = 0;  ///< An epoch ends after this many batches; 0: after all of them.
   std::string json;         ///< The file that gets the results as JSON; empty: none.
   bool digest = false;
+  bool audit = false;
   bool has_all_ranks = false;
   int all_ranks = 0;     ///< The digest is of this many ranks, one after the other; 0: of `loader.rank` alone.
   LoaderOptions loader;  ///< All but `workers`.

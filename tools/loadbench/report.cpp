@@ -40,6 +40,8 @@ Json run_json(const BenchRun& run) {
           {"masked_count", run.statistics.masked_count},
           {"substituted_count", run.statistics.substituted_count},
           {"storage_bytes", storage_bytes(run.statistics)},
+          {"read_ahead_count", run.statistics.read_ahead_count},
+          {"dropped_count", run.statistics.dropped_count},
           {"other_cores", run.other_cores},
           {"slot_bytes", run.slot_bytes},
           {"resident_bytes", run.resident_bytes},

@@ -47,7 +47,7 @@ SaveEvery parse_save_every(const std::string& text) {
   return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
 }
 
-Shuffle parse_shuffle(const std::string& name) { return choice("--shuffle", name, shuffle_names(), "shuffle"); }
+Shuffle parse_shuffle(const std::string& name) { return parse_shuffle("--shuffle", name, "shuffle"); }
 Tail parse_tail(const std::string& name) { return choice("--tail", name, tail_names(), "tail"); }
 Layout parse_layout(const std::string& name) {
   return choice<Layout>("--layout", name, {{"f32", Layout::kF32Nchw}, {"u8", Layout::kU8Nhwc}}, "layout");

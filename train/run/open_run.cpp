@@ -75,7 +75,7 @@ void choose_samples(Setup& setup) {
   const Dataset& dataset = *setup.data.train;
   setup.rows_per_epoch = dataset.size();
   const bool is_whole = options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty();
-  if (is_whole || options.only_evaluates) return;
+  if ((is_whole && !options.shuffle->has_window()) || options.only_evaluates) return;
   const SampleOrder order(dataset, {.batch_size = options.batch_size,
                                     .shuffle = *options.shuffle,
                                     .subset = options.subset,
@@ -138,7 +138,7 @@ CheckpointInfo info_of(const Setup& setup) {
   info.shape = setup.shape;
   info.seed = options.seed;
   info.batch_size = options.batch_size;
-  info.shuffle = options.shuffle.text();
+  info.shuffle = options.shuffle->text();
   info.tail = options.tail.text();
   info.dataset_size = setup.data.train->size();
   info.data = identity_of(setup.data.train->manifest());

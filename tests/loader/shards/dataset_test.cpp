@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "loader/shards/shard_writer.h"
 #include "tests/loader/add_sample.h"
 #include "tests/loader/storage_test_data.h"
@@ -182,6 +185,88 @@ TEST(DatasetTest, ShardsThatWereExchangedAreNoticedWhenTheSplitIsOpened) {
   for (auto& shard : earlier.shards) shard.first_id.reset();
   write_manifest(split, earlier);
   EXPECT_EQ(Dataset::open(split)->size(), 20u);
+}
+
+TEST(DatasetTest, AShardIsOpenedWhenItIsAskedFor) {
+  const TemporaryFolder folder;
+  write_split(folder / "train", {3, 2, 4});
+  const auto wait = Opening::kWhenAsked;
+  const auto whole = Dataset::open(folder.path(), "train", {}, wait);
+  for (uint64_t i = 0; i < 9; ++i) EXPECT_EQ(whole->checked_at(i).id, i);
+  EXPECT_EQ(whole->example()->id, 0u);
+  fs::remove(folder / "train/shard-1");
+  const auto dataset = Dataset::open(folder.path(), "train", {}, wait);
+  EXPECT_EQ(dataset->size(), 9u);
+  EXPECT_EQ(dataset->at(5).id, 5u);
+  const std::string gone = error_of([&] { Dataset::open(folder.path()); });
+  EXPECT_THAT(gone, testing::AllOf(testing::StartsWith("3 "), HasSubstr("shard-1: No such file")));
+  for (int repeat = 0; repeat < 2; ++repeat) EXPECT_EQ(error_of([&] { dataset->at(3); }), gone);
+  EXPECT_NO_THROW(dataset->check_files());  // of the shards that are open
+}
+
+TEST(DatasetTest, AShardThatIsOpenedLaterIsCheckedAsOneThatIsOpenedAtOnce) {
+  const auto errors_after = [](const std::function<void(Manifest&)>& change) {
+    const TemporaryFolder folder;
+    Manifest manifest = write_split(folder / "train", {3, 2});
+    change(manifest);
+    write_manifest(folder / "train", manifest);
+    const auto dataset = Dataset::open(folder.path(), "train", {}, Opening::kWhenAsked);
+    EXPECT_EQ(error_of([&] { dataset->at(4); }), error_of([&] { Dataset::open(folder.path()); }));
+    return error_of([&] { dataset->at(4); });
+  };
+  EXPECT_THAT(errors_after([](Manifest& m) { ++m.shards[1].byte_count; }), HasSubstr(" bytes; expected "));
+  EXPECT_THAT(errors_after([](Manifest& m) { m.shards[1].first_id = 8; }),
+              HasSubstr("id is 3; expected 8, as the manifest says"));
+}
+
+TEST(DatasetTest, ManyThreadsOpenAShardOnceTogether) {
+  const TemporaryFolder folder;
+  write_split(folder / "train", std::vector<int>(40, 5));
+  const auto dataset = Dataset::open(folder.path(), "train", {}, Opening::kWhenAsked);
+  std::atomic<bool> differs{false};
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 8; ++thread)
+      threads.emplace_back([&] {
+        for (uint64_t i = 0; i < 200; ++i) differs = differs || dataset->checked_at(i).id != i;
+      });
+  }
+  EXPECT_FALSE(differs);
+}
+
+TEST(DatasetTest, AManifestOfManyShardsOpensWithoutTouchingThem) {
+  const TemporaryFolder folder;
+  Manifest manifest = write_split(folder / "train", {3, 2});
+  const auto real = manifest.shards;
+  manifest.shards.clear();
+  for (size_t shard = 0; shard < 100'000; ++shard)
+    manifest.shards.push_back(shard == 77'777 ? real[1]
+                                              : Manifest::Shard{"shard-of-many-" + std::to_string(shard), 10'000,
+                                                                uint64_t{1} << 30, std::string(32, '0')});
+  manifest.sample_count = uint64_t{99'999} * 10'000 + 2;
+  manifest.class_counts = {manifest.sample_count, 0};
+  write_manifest(folder / "train", manifest);
+  const auto dataset = Dataset::open(folder.path());
+  EXPECT_EQ(dataset->size(), 999'990'002u);
+  EXPECT_EQ(dataset->shard_count(), 100'000);
+  EXPECT_EQ(dataset->checked_at(777'770'001).id, 4u);
+  EXPECT_THAT(error_of([&] { dataset->at(777'770'002); }),
+              testing::AllOf(testing::StartsWith("3 "), HasSubstr("shard-of-many-77778: No such file")));
+}
+
+TEST(DatasetTest, ADroppedShardIsReadAgain) {
+  const TemporaryFolder folder;
+  write_split(folder / "train", {3, 2});
+  const auto dataset = Dataset::open(folder.path(), "train", {}, Opening::kWhenAsked);
+  dataset->drop(1);  // which is not open
+  const Sample sample = dataset->checked_at(4);
+  dataset->drop(1);
+  EXPECT_EQ(sample.bytes[0], 4u);
+  dataset->read_ahead(1);
+  dataset->read_ahead(0);
+  EXPECT_EQ(dataset->at(4).bytes[0], 4u);
+  fs::remove(folder / "train/shard-0");
+  EXPECT_EQ(dataset->at(0).id, 0u);  // a map keeps what it maps
 }
 
 TEST(ManifestTest, ComesBackAsWritten) {

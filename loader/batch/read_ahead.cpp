@@ -1,0 +1,92 @@
+// ReadAhead: a thread that follows the batches.
+#include "loader/batch/read_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/machine.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+uint64_t stored_bytes(const Dataset& dataset) {
+  uint64_t bytes = 0;
+  for (const auto& shard : dataset.manifest().shards) bytes += shard.byte_count;
+  return bytes;
+}
+
+ShardSchedule schedule_of(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options) {
+  const auto batches = static_cast<uint64_t>(order.partition().batch_count());
+  // One shard for each lane: that is as long as a lane takes to use up one.
+  return {[&](int64_t epoch) { return order.shard_uses(dataset, epoch); },
+          std::max<uint64_t>(batches, 1) * static_cast<uint64_t>(options.batch_size),
+          static_cast<size_t>(options.shuffle.lanes)};
+}
+
+}  // namespace
+
+bool reads_ahead(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options) {
+  if (options.read_ahead == ReadAheadChoice::kOff) return false;
+  if (!order.has_window()) {
+    if (options.read_ahead == ReadAheadChoice::kAuto) return false;
+    throw config_error(concat("loader: read-ahead on with shuffle ", options.shuffle.text(), " of ",
+                              dataset.shard_count(), " shards, which uses all of them at once; expected shuffle ",
+                              "shards(...) with a smaller window"));
+  }
+  return options.read_ahead == ReadAheadChoice::kOn || stored_bytes(dataset) > available_memory();
+}
+
+ReadAhead::ReadAhead(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options)
+    : dataset_(dataset),
+      batch_positions_(static_cast<uint64_t>(options.batch_size)),
+      made_ahead_(static_cast<uint64_t>(options.prefetch) * batch_positions_),
+      schedule_(schedule_of(dataset, order, options)),
+      thread_([this] { work(); }) {}
+
+ReadAhead::~ReadAhead() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void ReadAhead::go_to(int64_t sequence, int64_t limit) {
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_ = sequence;
+    limit_ = limit;
+  }
+  wake_.notify_one();
+}
+
+void ReadAhead::work() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return ends_ || wanted_ >= 0; });
+    if (ends_) return;
+    const uint64_t done = static_cast<uint64_t>(std::exchange(wanted_, -1)) * batch_positions_;
+    uint64_t limit = 0;  // batches that there is no end of have no limit
+    if (__builtin_mul_overflow(static_cast<uint64_t>(limit_), batch_positions_, &limit)) limit = ~uint64_t{0};
+    lock.unlock();
+    take(schedule_.go_to(done, done + made_ahead_, limit));
+  }
+}
+
+void ReadAhead::take(const ShardSchedule::Step& step) {
+  for (const uint32_t shard : step.drop) dataset_.drop(static_cast<int>(shard));
+  dropped_count_ += step.drop.size();
+  for (const uint32_t shard : step.fetch) {
+    if (ends_) return;
+    try {
+      dataset_.read_ahead(static_cast<int>(shard));
+      ++read_count_;
+    } catch (const Error&) {  // the row that needs the shard says it
+    }
+  }
+}
+
+}  // namespace penstock::detail

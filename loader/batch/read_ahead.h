@@ -1,0 +1,56 @@
+// ReadAhead: reads the shards that the next batches need, and drops those that none needs, on a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "loader/order/shard_schedule.h"
+#include "loader/rows/loader_options.h"
+#include "loader/rows/sample_order.h"
+#include "loader/shards/dataset.h"
+
+namespace penstock::detail {
+
+/// Whether a loader with these options reads ahead. Throws config_error for ReadAheadChoice::kOn where the order uses
+/// all shards at once.
+bool reads_ahead(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options);
+
+/// Determinism: changes no byte of a batch. A shard that is dropped too early is read again, and one that is read too
+/// late is waited for.
+/// Errors: none. What is wrong with a shard is said by the row that needs it.
+/// Thread-safety: go_to() is for one thread at a time; counts may be asked on any.
+class ReadAhead {
+ public:
+  /// Requires reads_ahead(). All three arguments must outlive it.
+  ReadAhead(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options);
+  ~ReadAhead();
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
+
+  /// Batch `sequence`, counted over epochs, is the next one that is needed; none from `limit` on is. Does not wait.
+  void go_to(int64_t sequence, int64_t limit);
+
+  uint64_t read_count() const { return read_count_.load(std::memory_order_relaxed); }  ///< Shards so far.
+  uint64_t dropped_count() const { return dropped_count_.load(std::memory_order_relaxed); }
+
+ private:
+  void work();
+  void take(const ShardSchedule::Step& step);
+
+  const Dataset& dataset_;
+  uint64_t batch_positions_, made_ahead_;
+  ShardSchedule schedule_;  // of the thread
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  int64_t wanted_ = -1;  // the latest go_to(), with `mutex_`; -1 once the thread has taken it
+  int64_t limit_ = 0;    // that of the latest go_to(), with `mutex_`
+  std::atomic<bool> ends_{false};
+  std::atomic<uint64_t> read_count_{0}, dropped_count_{0};
+  std::thread thread_;
+};
+
+}  // namespace penstock::detail
