@@ -45,6 +45,8 @@ void CorruptRows::add_sample(const Dataset& dataset, uint64_t index, const std::
   const Sample sample = dataset.at(index);
   nlohmann::ordered_json json{
       {"split", dataset.manifest().split}, {"id", sample.id}, {"index", index}, {"label", sample.label}};
+  for (const auto& part : dataset.parts())  // of joined data sets, which may have the same ids
+    if (dataset.parts().size() > 1 && index >= part.begin && index < part.end) json["data"] = part.name();
   if (!sample.path.empty()) json["path"] = std::string(sample.path);
   json["error"] = error;
   append(quarantine_, json_text(json) + "\n");

@@ -216,6 +216,19 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
   if (failure) std::rethrow_exception(failure);
 }
 
+/// Runs `body`, which reads the sample of a row, and then asks whether what it read came from the file: as read_from(),
+/// without its cost per row.
+template <class Body>
+void RowMaker::reading(const RowWorker::Row& row, const Body& body) const {
+  try {
+    body();
+  } catch (const Error&) {
+    dataset_->check_file(row.index);
+    throw;
+  }
+  if (has_map_faults()) dataset_->check_read(row.index);
+}
+
 /// Row i with its columns. Without a mix, `partner` is the row itself.
 void RowMaker::make_whole(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                           int64_t i, const KnownColumns& columns, RowWorker& worker) const {
@@ -227,7 +240,7 @@ void RowMaker::make_whole(const BatchContext& context, const RowWorker::Row& row
   if (makers_.empty()) return;
   // The last row that was rendered in a mix is the partner.
   if (&partner != &row) worker.views[0].plan = views_[0].plan_of(context.epoch, row);
-  make_columns(context, row, i, columns.block, worker);
+  reading(row, [&] { make_columns(context, row, i, columns.block, worker); });
 }
 
 /// Makes row i where its sample or its partner is corrupt; returns whether it could be made with others.
@@ -318,13 +331,7 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
                         std::byte* blended) const {
   const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
   Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
-  try {
-    render_row(context, row, output, worker, laps);
-  } catch (const Error&) {
-    dataset_->check_file(row.index);
-    throw;
-  }
-  if (has_map_faults()) dataset_->check_read(row.index);  // as read_from() does, but without its cost per row
+  reading(row, [&] { render_row(context, row, output, worker, laps); });
   if (blended != nullptr) mix_row(context.mix, layout_, extent_, output, blended);
   emulate_load();
   laps.end_of(worker.render);

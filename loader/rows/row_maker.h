@@ -120,6 +120,8 @@ class RowMaker {
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                   std::byte* output, RowWorker& worker) const;
+  template <class Body>
+  void reading(const RowWorker::Row& row, const Body& body) const;
   void make_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                 std::byte* blended = nullptr) const;
   void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,

@@ -41,22 +41,23 @@ bool is_number(std::string_view text, Number& value) {
 
 }  // namespace
 
-std::vector<uint64_t> read_ids(const std::string& path, const std::string& split) {
-  std::vector<uint64_t> ids;
+std::vector<ListedId> read_ids(const std::string& path, const std::string& split) {
+  std::vector<ListedId> ids;
   for_each_line(path, [&](std::string_view line, const std::string& where) {
     if (line.front() != '{') {
       uint64_t id = 0;
       if (!is_number(line, id))
         throw config_error(concat(where, ": is ", in_quotes(line), "; expected the id of a sample, or a line of ",
                                   "quarantine.jsonl"));
-      ids.push_back(id);
+      ids.push_back({id, ""});
       return;
     }
     const auto json = detail::parse_strict_json(line, where, kMaxDepth);
     if (!json.contains("id") || !json["id"].is_number_unsigned())
       throw config_error(concat(where, ": is ", in_quotes(line), "; expected \"id\" with the id of a sample"));
     const bool is_of_other = json.contains("split") && json["split"].is_string() && json["split"] != split;
-    if (!is_of_other) ids.push_back(json["id"].get<uint64_t>());
+    const bool has_data = json.contains("data") && json["data"].is_string();
+    if (!is_of_other) ids.push_back({json["id"].get<uint64_t>(), has_data ? json["data"].get<std::string>() : ""});
   });
   return ids;
 }

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/spec.h"
@@ -72,16 +75,46 @@ void keep_fraction(const Spec& spec, const Dataset&, Candidates& candidates) {
   candidates = std::move(sorted);
 }
 
+/// The ids of a file, each with the data set that it belongs to.
+class IdList {
+ public:
+  IdList(const std::string& path, const Dataset& dataset) {
+    for (const auto& part : dataset.parts()) names_.push_back(part.name());
+    for (auto& [id, data] : read_ids(path, dataset.manifest().split)) ids_[std::move(data)].insert(id);
+  }
+
+  bool has(const Candidate& candidate) const {
+    const auto lists = [&](const std::string& data) {
+      const auto found = ids_.find(data);
+      return found != ids_.end() && found->second.contains(candidate.id);
+    };
+    return lists(kAnyData) || lists(names_[candidate.part]);
+  }
+  /// The least id that no candidate has, without those of other data sets.
+  std::optional<uint64_t> missing(const Candidates& candidates) const {
+    auto left = ids_;
+    for (const auto& candidate : candidates)
+      for (const auto& data : {kAnyData, names_[candidate.part]})
+        if (const auto found = left.find(data); found != left.end()) found->second.erase(candidate.id);
+    std::set<uint64_t> missing;
+    missing.insert(left[kAnyData].begin(), left[kAnyData].end());
+    for (const auto& data : names_) missing.insert(left[data].begin(), left[data].end());
+    return missing.empty() ? std::nullopt : std::optional(*missing.begin());
+  }
+
+ private:
+  inline static const std::string kAnyData;                  // "": an id that names no data set
+  std::map<std::string, std::unordered_set<uint64_t>> ids_;  // by data set
+  std::vector<std::string> names_;                           // one entry per data set
+};
+
 void keep_ids(const Spec& spec, const Dataset& dataset, Candidates& candidates) {
   const std::string path = spec.get("file", "");
-  const auto ids = read_ids(path, dataset.manifest().split);
-  std::unordered_set<uint64_t> wanted(ids.begin(), ids.end()), missing = wanted;
-  for (const auto& candidate : candidates) missing.erase(candidate.id);
-  if (!missing.empty())
-    throw config_error(concat(path, ": id ", *std::min_element(missing.begin(), missing.end()),
-                              " is that of no sample ", "of ", dataset.folder().string(),
+  const IdList list(path, dataset);
+  if (const auto id = list.missing(candidates))
+    throw config_error(concat(path, ": id ", *id, " is that of no sample of ", dataset.folder().string(),
                               "; expected ids of its samples"));
-  std::erase_if(candidates, [&](const Candidate& candidate) { return !wanted.contains(candidate.id); });
+  std::erase_if(candidates, [&](const Candidate& candidate) { return !list.has(candidate); });
 }
 
 void keep_classes(const Spec& spec, const Dataset& dataset, Candidates& candidates) {
@@ -120,9 +153,8 @@ std::string with_keys(std::string text) {
 }
 
 void exclude(const std::string& path, const Dataset& dataset, Candidates& candidates) {
-  const auto ids = read_ids(path, dataset.manifest().split);
-  const std::unordered_set<uint64_t> excluded(ids.begin(), ids.end());
-  std::erase_if(candidates, [&](const Candidate& candidate) { return excluded.contains(candidate.id); });
+  const IdList list(path, dataset);
+  std::erase_if(candidates, [&](const Candidate& candidate) { return list.has(candidate); });
 }
 
 }  // namespace

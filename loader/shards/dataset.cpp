@@ -173,6 +173,9 @@ int Dataset::shard_count() const { return static_cast<int>(state_->slots.size())
 uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static_cast<size_t>(shard)); }
 const Manifest& Dataset::manifest() const { return state_->split->manifest; }
 const std::filesystem::path& Dataset::folder() const { return state_->split->folder; }
+std::string Dataset::Part::name() const {
+  return (is_local(folder) ? std::filesystem::absolute(folder).lexically_normal() : folder).string();
+}
 const std::vector<Dataset::Part>& Dataset::parts() const { return state_->parts; }
 
 struct Dataset::ShardRow {
@@ -225,9 +228,10 @@ size_t Dataset::field_number(const std::string& name) const {
   for (const auto& type : manifest().fields) names.push_back(type.name);
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  throw config_error(concat(folder().string(), ": ",
-                            names.empty() ? concat("no field ", in_quotes(name), "; expected one of its fields, of which there are 0")
-                                          : unknown_name("field", name, names)));
+  throw config_error(
+      concat(folder().string(), ": ",
+             names.empty() ? concat("no field ", in_quotes(name), "; expected one of its fields, of which there are 0")
+                           : unknown_name("field", name, names)));
 }
 
 void Dataset::check_read(uint64_t index) const {

@@ -65,6 +65,8 @@ class Dataset {
   struct Part {
     std::filesystem::path folder;
     uint64_t begin = 0, end = 0;  // indices
+
+    std::string name() const;  ///< The folder, absolute where it is local, as records name the data set.
   };
   const std::vector<Part>& parts() const;
 

@@ -29,6 +29,18 @@ class FieldTable {
   FieldTable(const Safetensors& file, const std::vector<FieldType>& types, uint64_t sample_count);
 
   FieldBytes at(size_t row, size_t number) const;
+  /// Calls `body` with each part of the file that at() reads for a row: values, offsets and checksums.
+  template <class Body>
+  void for_each_part(size_t row, const Body& body) const {
+    const auto part = [&](const auto& span) {
+      body(std::span(reinterpret_cast<const uint8_t*>(span.data()), span.size_bytes()));
+    };
+    for (size_t number = 0; number < entries_.size(); ++number) {
+      if (!entries_[number].offsets.empty()) part(entries_[number].offsets.subspan(row, 2));
+      part(at(row, number));
+    }
+    part(checksums_.subspan(row * entries_.size(), entries_.size()));
+  }
   uint32_t checksum(size_t row, size_t number) const { return checksums_[row * entries_.size() + number]; }
   size_t count() const { return entries_.size(); }
   const std::string& name(size_t number) const { return entries_[number].name; }

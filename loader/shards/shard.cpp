@@ -231,6 +231,7 @@ void ShardReader::Map::check_sample(size_t row, Check check) const {
   check_columns(row, check);
   (file.*check)(sample(row).bytes, where(row));
   for (const detail::Ragged* part : {&indexes, &paths}) (file.*check)(part->at(row), where(row));
+  fields.for_each_part(row, [&](std::span<const uint8_t> part) { (file.*check)(part, where(row)); });
 }
 
 std::string ShardReader::Map::where(size_t row) const {

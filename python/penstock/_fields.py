@@ -97,16 +97,25 @@ def _kind_of(value: Any) -> str:
 
 
 def _array(value: Any, dtype: Optional[str], name: str, index: int) -> Any:
-    """NumPy; a float of Python is f32."""
+    """NumPy, of `dtype` if given: integers as they are, floats rounded to it. Otherwise a float of Python is f32."""
     import numpy
+    wrong = ConfigError(f"pack: item {index}: {name!r} is {value!r:.200}; expected numbers{' of ' + dtype if dtype else ''}")
     try:
         if hasattr(value, "detach"):  # a tensor of torch
             value = value.detach().cpu().numpy()
-        has_dtype = dtype is None and not hasattr(value, "dtype")
-        array = numpy.asarray(value, dtype=dtype)
-        return array.astype("float32") if has_dtype and array.dtype == numpy.float64 else array
-    except (TypeError, ValueError):
-        raise ConfigError(f"pack: item {index}: {name!r} is {value!r:.200}; expected numbers{' of ' + dtype if dtype else ''}") from None
+        array = numpy.asarray(value)
+        if dtype is None:
+            is_default = not hasattr(value, "dtype") and array.dtype == numpy.float64
+            return array.astype("float32") if is_default else array
+        with numpy.errstate(all="ignore"):
+            cast = array.astype(dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
+    is_float = cast.dtype.kind == "f"
+    is_kept = array.dtype.kind in "biuf" and (numpy.isfinite(cast) | ~numpy.isfinite(array) if is_float else cast == array).all()
+    if not is_kept:
+        raise wrong
+    return cast
 
 
 def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int) -> bytes:

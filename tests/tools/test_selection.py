@@ -12,18 +12,18 @@ SAME = ["--exact", 4]  # the same bits at any number of ranks
 
 @pytest.fixture
 def broken(tmp_path):
-    """Packs 400 digits; a function that breaks every `step`-th sample of a shard of 100."""
+    """A function that packs digits in four shards and breaks every `step`-th sample of the first one."""
     folder = tmp_path / "data"
-    for split in ("train", "test"):
-        subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "digits(count=400,size=16)", "--split", split, "--out", folder,
-                        "--shards", "4", "--quiet"], check=True)
 
-    def damage(step):
-        shard = sorted((folder / "train").glob("*.safetensors"))[0]
+    def damage(step, split="train", count=400):
+        for name in ("train", "test"):
+            subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", f"digits(count={count},size=16)", "--split", name, "--out", folder,
+                            "--shards", "4", "--quiet"], check=True)
+        shard = sorted((folder / split).glob("*.safetensors"))[0]
         content = bytearray(shard.read_bytes())
         begin = 8 + int.from_bytes(content[:8], "little")
         begin += json.loads(content[8:begin])["images"]["data_offsets"][0]
-        for row in range(0, 100, step):
+        for row in range(0, count // 4, step):
             content[begin + row * 256 + 7] ^= 1
         shard.write_bytes(content)
         return folder
@@ -95,6 +95,19 @@ def test_too_many_corrupt_samples_end_all_ranks_with_one_line(cache, tmp_path, b
     done = run(cache, *SMALL, "--epochs", 20, "--data", data, "--on-corrupt", "mask", *mode, "--out", tmp_path / "run", code=4)
     line = r"train: epoch \d+, step \d+: \d+ of 1,\d+ rows are of corrupt samples, more than 1 %; expected fewer"
     assert re.search(line, done.stderr.splitlines()[-1]), done.stderr
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_too_many_corrupt_samples_of_an_evaluation_end_the_run_as_well(cache, tmp_path, broken, ranks):
+    data = broken(10, split="test", count=1200)  # 30 of 1,200 samples
+    mode = ["--mode", "ddp", "--nproc", ranks] if ranks > 1 else []
+    done = run(cache, *FAST, "--data", data, "--on-corrupt", "mask", *mode, "--out", tmp_path / "run", code=4)
+    assert "train: evaluation: 30 of 1,200 rows are of corrupt samples, more than 1 %; expected fewer" in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_model_that_begins_from_pictures_leaves_out_corrupt_ones(cache, tmp_path, broken):
+    run(cache, *FAST, "--data", broken(50), "--arch", "airbench(width=0.125)", "--on-corrupt", "mask", "--out", tmp_path / "run")
+    assert summary(tmp_path / "run")["accuracy"] > 0
 
 
 @pytest.mark.parametrize("flags, message", [

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "loader/batch/loader.h"
+
 namespace penstock {
 
 int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks) {
@@ -86,7 +88,8 @@ std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feede
   at::NoGradGuard no_grad;
   const auto metric = loss.metric(output_count);
   Taken taken(*metric, comm, device);
-  auto sums = torch::zeros({2}, torch::dtype(torch::kFloat64).device(device));  // losses and rows; exact to 2^53
+  // The losses, the rows that count, and those of corrupt samples; exact to 2^53.
+  auto sums = torch::zeros({3}, torch::dtype(torch::kFloat64).device(device));
   feeder.start_epoch(pass, 0);
   while (auto batch = feeder.next()) {
     if (calls.goes_on && !calls.goes_on()) return std::nullopt;
@@ -98,10 +101,14 @@ std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feede
     const auto counted = batch->weights.gt(0);
     sums[0].add_(losses.to(torch::kFloat64).masked_fill(counted.logical_not(), 0).sum());
     sums[1].add_(counted.sum());
+    sums[2].add_(batch->corrupt_count);
   }
   comm.all_reduce_sum(sums)->wait();
   const auto totals = sums.cpu(), scores = taken.scores();
   const double count = totals[1].item<double>();
+  const auto corrupt_count = static_cast<int64_t>(totals[2].item<double>());
+  check_corrupt_share("evaluation", corrupt_count, static_cast<int64_t>(count) + corrupt_count,
+                      LoaderOptions().most_corrupt);
   Evaluation result{.sample_count = static_cast<int64_t>(count),
                     .loss = count > 0 ? totals[0].item<double>() / count : 0,
                     .scores = {},

@@ -14,6 +14,8 @@
 #include "loader/files/mapped_file.h"
 #include "loader/files/read_from.h"
 #include "loader/files/safetensors.h"
+#include "loader/pack/pack.h"
+#include "tests/loader/field_source.h"
 #include "tests/loader/loader_test_data.h"
 #include "tests/support/testing.h"
 
@@ -332,6 +334,21 @@ TEST(MapFaultTest, APartnerInAMixThatTheDiskDoesNotGiveIsNamedToo) {
   break_page(dataset->at(900).bytes.data());
   loader.start_epoch(0);
   EXPECT_THAT(message_of(ErrorKind::kIo, [&] { consume(loader); }), HasSubstr("of the file cannot be read"));
+}
+
+TEST(MapFaultTest, AFieldThatTheDiskDoesNotGiveIsNamedAlthoughItsChecksumHasPassed) {
+  const testing_data::TemporaryFolder folder;
+  pack(testing_data::FieldSource(4000), "memory", {.output = folder.path(), .shard_count = 1, .jobs = 1});
+  const auto dataset = Dataset::open(folder.path());
+  const LoaderOptions options{
+      .batch_size = 100, .epoch_count = 2, .on_corrupt = OnCorrupt::kMask, .columns = "field(name=caption)"};
+  Loader loader(dataset, pipeline_for(*dataset, ""), options);
+  loader.start_epoch(0);
+  EXPECT_EQ(consume(loader), 40);
+  break_page(dataset->field(3000, dataset->field_number("caption")).data());
+  loader.start_epoch(1);
+  EXPECT_THAT(message_of(ErrorKind::kIo, [&] { consume(loader); }),
+              AllOf(HasSubstr(": sample "), HasSubstr("of the file cannot be read; expected a disk without errors")));
 }
 
 TEST(MapFaultTest, ACutInsideTheLastPageEndsTheEpoch) {

@@ -75,15 +75,20 @@ TEST(LoaderSizesTest, SlotsHaveTheMemoryOfTheLargestFromTheBeginning) {
     auto loader = make_loader(data, options, kCropped);
     auto large = make_loader(data, with_schedule("", 1), "random-resized-crop(size=16),flip");
     EXPECT_EQ(loader.extent().height, 16);
-    if (!gives_away) EXPECT_EQ(loader.slot_bytes(), large.slot_bytes());
+    if (!gives_away) {
+      EXPECT_EQ(loader.slot_bytes(), large.slot_bytes());
+    }
     std::vector<Batch> held;
     for (int64_t epoch = 0; epoch < 3; ++epoch) {
       loader.start_epoch(epoch);
       while (auto batch = loader.next())
         if (gives_away) held.push_back(std::move(*batch));
     }
-    if (!gives_away) EXPECT_EQ(loader.slot_bytes(), large.slot_bytes());
-    if (gives_away) EXPECT_NE(held.front().columns()[0].shape, held.back().columns()[0].shape);
+    if (gives_away) {
+      EXPECT_NE(held.front().columns()[0].shape, held.back().columns()[0].shape);
+    } else {
+      EXPECT_EQ(loader.slot_bytes(), large.slot_bytes());
+    }
   }
 }
 

@@ -111,6 +111,18 @@ TEST_F(MixedSetsTest, FieldsMayHaveMoreEntriesInOneDataSetThanInAnother) {
   EXPECT_EQ(joined.fields.at(0).most, 7U);
 }
 
+TEST_F(MixedSetsTest, AnIdInAListMayNameItsDataSet) {
+  const auto list = a.folder() / "list.jsonl";
+  const auto left = [&](const std::string& lines) {
+    std::ofstream(list) << lines;
+    return SampleOrder(*all, {.batch_size = 20, .exclude_ids = list.string()}).rows();
+  };
+  const std::string id = std::to_string(all->at(0).id), in = ",\"data\":\"";
+  EXPECT_EQ(left(id + "\n"), 167U);  // each of the three data sets has a sample of this id
+  EXPECT_EQ(left("{\"id\":" + id + in + all->parts()[1].name() + "\"}\n"), 169U);
+  EXPECT_EQ(left("{\"id\":" + id + in + "/elsewhere\"}\n"), 170U);
+}
+
 TEST_F(MixedSetsTest, CountsAreThoseThatWereAskedFor) {
   using Counts = std::map<int, uint64_t>;
   EXPECT_EQ(counts_of("mix(proportion=1:1:2,rows=400)"), (Counts{{0, 100}, {1, 100}, {2, 200}}));
