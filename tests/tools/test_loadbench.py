@@ -320,3 +320,23 @@ def test_json_goes_to_stdout_where_that_is_named(data, tmp_path):
         subprocess.run([BIN / "loadbench", *map(str, arguments)], stdout=out, check=True)
         assert os.fstat(out.fileno()).st_ino == (tmp_path / "out").stat().st_ino
     assert link.is_symlink() and sorted(os.listdir(tmp_path)) == ["out", "stdout"]
+
+
+def test_epochs_have_the_sizes_of_a_schedule(data):
+    def cropped(size):
+        return f"random-resized-crop(size={size}),flip,normalize"
+    scheduled = digests(data, "--workers", "0,2", "--size-schedule", "0:12,1:20", augment=cropped(28))
+    assert scheduled == [digests(data, augment=cropped(12))[0], digests(data, augment=cropped(20))[1]]
+    done = loadbench("--data", data, "--workers", 1, "--epochs", 1, "--augment", cropped(28), "--size-schedule", "0:12,1:20")
+    assert done.returncode == 0 and f"{cropped(28)}; sizes 0:12,1:20; batch 64" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--size-schedule", "6:160,0:128"], '--size-schedule is "6:160,0:128": it begins with epoch 6; expected EPOCH:SIZE,...'),
+    (["--size-schedule", "0:0"], '--size-schedule is "0:0": size is 0, not 1 to 65535'),
+    (["--size-schedule", "0:8", "--augment", "flip"], 'size schedule: the transforms "flip" set no size; expected one of center-crop'),
+    (["--columns", "field(name=age,view=1)"], "column field(name=age,view=1): view is 1; expected 0 to 0, the number of a view"),
+])
+def test_a_wrong_schedule_or_view_is_one_line(data, flags, message):
+    done = loadbench("--data", data, *flags)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr

@@ -53,7 +53,7 @@ def test_another_schedule_trains_another_model(cache, straight, tmp_path):
 
 
 @pytest.mark.parametrize("flags", [["--mode", "ddp", "--nproc", 2], ["--mode", "zero(stage=2)", "--nproc", 2, "--hosting", "threads"],
-                                   ["--mode", "dp"], ["-j", "3", "--prefetch", "1"]])
+                                   ["--mode", "dp(devices=cpu:2)", "--threads", 2], ["-j", "3", "--prefetch", "1"]])
 def test_every_mode_with_whole_models_trains_the_same_bits(cache, exact, tmp_path, flags):
     run(cache, *RUN, "--exact", 4, "--epochs", 2, *flags, "--out", tmp_path / "run")
     assert bits(tmp_path / "run") == bits(exact)

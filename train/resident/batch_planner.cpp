@@ -62,7 +62,7 @@ PlannedBatch BatchPlanner::plan(int64_t epoch, int64_t index, std::byte* to) {
 
 /// The candidate that the loader takes in the place of a corrupt sample; the sample itself where all are corrupt.
 SampleOrder::Place BatchPlanner::substitute(const SampleOrder::Place& corrupt, int64_t epoch, uint64_t position) const {
-  for (int number = 0; number < detail::Substitutes::kMost; ++number) {
+  for (int number = 0; number < Substitutes::kMost; ++number) {
     const auto place = substitutes_.candidate(pictures_[corrupt.index].label, epoch, position, number);
     if (!pictures_[place.index].is_corrupt()) return place;
   }

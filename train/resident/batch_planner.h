@@ -9,8 +9,8 @@
 
 #include "loader/batch/loader.h"
 #include "loader/device/device_renderer.h"
-#include "loader/rows/mender.h"
 #include "loader/rows/sample_order.h"
+#include "loader/rows/substitutes.h"
 #include "train/resident/resident_pictures.h"
 #include "train/tensor/device_batch.h"
 
@@ -49,7 +49,7 @@ class BatchPlanner {
   const SampleOrder& order_;
   const LoaderOptions& options_;
   const bool scales_dct_;
-  const detail::Substitutes substitutes_;
+  const Substitutes substitutes_;
   EpochOrder epoch_order_;
   int64_t epoch_ = 0;
   KernelBatch work_;

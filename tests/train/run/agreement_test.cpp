@@ -45,6 +45,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"split", [](auto& o) { o.split = "all"; }},
       {"augment", [](auto& o) { o.augment = "flip"; }},
       {"eval-augment", [](auto& o) { o.eval_augment = "flip"; }},
+      {"size-schedule", [](auto& o) { o.size_schedule = "0:8"; }},
       {"shuffle", [](auto& o) { o.shuffle = "none"; }},
       {"tail", [](auto& o) { o.tail = "drop"; }},
       {"batch-size", [](auto& o) { o.batch_size = 7; }},
