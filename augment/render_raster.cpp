@@ -17,6 +17,7 @@
 #include "augment/detail/sampling.h"
 #include "augment/footprint.h"
 #include "augment/half.h"
+#include "augment/render.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
