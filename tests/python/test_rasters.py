@@ -210,6 +210,16 @@ def test_files_of_16_and_8_bits_become_u16(tmp_path):
     assert (numpy.load(unpacked[0]) == deep).all()
 
 
+@pytest.mark.parametrize("pixels,dtype,mode", [("u16", "uint16", "I;16"), ("f32", "float32", "F")])
+def test_images_of_pil_keep_their_levels(tmp_path, pixels, dtype, mode):
+    picture = noise(dtype, 1)
+    image = Image.fromarray(picture[..., 0])
+    assert image.mode == mode
+    assert (penstock.Dataset(packed(tmp_path, [image], pixels=pixels))[0].image == picture).all()
+    with pytest.raises(penstock.ConfigError, match=f"gives raw pixels of u8; expected pixels u8, not {pixels}"):
+        packed(tmp_path / "other", [noise("uint8", 3)], pixels=pixels)
+
+
 @pytest.mark.parametrize("pictures,message", [
     ([numpy.zeros((4, 4), "float64")], "array of float64; expected bytes of a JPEG or PNG, a path, PIL, NumPy u8, uint16 or float32"),
     ([numpy.zeros((4, 4, 33), "uint16")], "pixels of 4 x 4 x 33; expected H x W x C with 1 to 32 channels"),
