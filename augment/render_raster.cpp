@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "augment/detail/raster.h"
+#include "augment/detail/raster_points-inl.h"
+#include "augment/detail/render_vectors-inl.h"
 #include "augment/detail/sampling.h"
 #include "augment/footprint.h"
 #include "augment/half.h"
@@ -76,10 +78,10 @@ class RasterRows {
   template <class Put>
   void each(const Put& put) {
     line_.resize(static_cast<size_t>(width_ * channels()));
-    if (is_translation(plan_.map)) return each_mapped<Filter::kNearest>(put);  // where all filters give the same
-    if (plan_.filter == Filter::kNearest) return each_mapped<Filter::kNearest>(put);
+    // Where the map is a translation, all filters give the same.
+    if (is_translation(plan_.map) || plan_.filter == Filter::kNearest) return each_point<Filter::kNearest>(put);
     const SamplingAxes axes = sampling_axes(plan_);
-    if (!axes.are_filtered) return each_mapped<Filter::kBilinear>(put);
+    if (!axes.are_filtered) return each_point<Filter::kBilinear>(put);
     if (!axes.turns) return each_filtered(FloatTaps(axes.x), FloatTaps(axes.y), put);
     std::vector<uint8_t> pixels;
     const Picture turned = transposed(pixels);
@@ -101,6 +103,43 @@ class RasterRows {
       std::fill(line_.begin() + c * width_ + begin, line_.begin() + c * width_ + end, fill_[static_cast<size_t>(c)]);
   }
 
+  /// Offsets of a vector of pixels have 32 bits, and pixels are fetched in words.
+  template <Filter kFilter, class Put>
+  void each_point(const Put& put) {
+    const bool is_empty = picture_.height == 0 || picture_.width == 0;
+    const int64_t byte_count =
+        is_empty ? 0 : (picture_.height - 1) * int64_t{picture_.row_stride} + picture_.width * pixel_bytes();
+    if (byte_count < 4 || byte_count > INT32_MAX || picture_.row_stride > INT32_MAX) return each_mapped<kFilter>(put);
+    const Affine& map = plan_.map;
+    const D d;
+    const V xx = hn::Set(d, static_cast<float>(map.xx)), yx = hn::Set(d, static_cast<float>(map.yx));
+    const V half_iota = hn::Iota(d, 0.5F);
+    const PointSampler<T> sampler(picture_, plan_, static_cast<uint32_t>(byte_count - 4));
+    for (int row = 0; row < plan_.output_height; ++row) {
+      const V row_x = hn::Set(d, static_cast<float>(map.xy * (row + 0.5) + map.x0));
+      const V row_y = hn::Set(d, static_cast<float>(map.yy * (row + 0.5) + map.y0));
+      for_each_vector(0, plan_.output_width, [&](int column, int count) HWY_ATTR {
+        const V center = hn::Add(half_iota, hn::Set(d, static_cast<float>(column)));
+        const V x = hn::Add(hn::Mul(center, xx), row_x), y = hn::Add(hn::Mul(center, yx), row_y);
+        const auto point = sampler.template at<kFilter>(x, y);
+        for (ptrdiff_t c = 0; c < channels(); ++c) {
+          const V level = hn::IfThenElse(point.is_inside, sampler.template level<kFilter>(point, c),
+                                         hn::Set(d, fill_[static_cast<size_t>(c)]));
+          float* const out = &line_[static_cast<size_t>(c * width_ + column)];
+          if (count == kLanes) {
+            hn::StoreU(level, d, out);
+            continue;
+          }
+          HWY_ALIGN float lanes[kLanes];
+          hn::Store(level, d, lanes);
+          std::copy(lanes, lanes + count, out);
+        }
+      });
+      put(row, line_.data());
+    }
+  }
+
+  /// The same pixel by pixel, for very small and very large pictures.
   template <Filter kFilter, class Put>
   void each_mapped(const Put& put) {
     const Affine& map = plan_.map;
