@@ -100,6 +100,18 @@ def test_levels_of_u16_are_delivered_as_they_are(tmp_path):
         penstock.Loader(data, layout="u8")
 
 
+@pytest.mark.parametrize("dtype,channels", [("uint8", 5), ("uint16", 1), ("float32", 13)])
+def test_render_is_what_the_loader_makes(tmp_path, dtype, channels):
+    data = packed(tmp_path, [noise(dtype, channels, seed) for seed in range(4)])
+    augment = "affine(degrees=30,filter=bilinear,fill=3),random-resized-crop(size=16),flip,erase(p=1)"
+    loader = penstock.Loader(data, augment=augment, batch_size=4, shuffle=False, workers=0, arrays="numpy")
+    for index, image in enumerate(next(iter(loader)).images):
+        assert (penstock.render(loader.dataset[index].image, loader.plan(0, index)) == image).all()
+    colored = loader.plan(0, 0)._replace(color_steps=[("brightness", 2.0)])
+    with pytest.raises(penstock.ConfigError, match=f"the picture has {channels} channels? of .*, and the plan has colours"):
+        penstock.render(loader.dataset[0].image, colored)
+
+
 def test_workers_and_ranks_do_not_change_them(tmp_path):
     data = packed(tmp_path, [noise("float32", 5, seed) for seed in range(20)])
     words = dict(augment="random-resized-crop(size=16),affine(degrees=20,filter=bilinear),flip,normalize", batch_size=8)
