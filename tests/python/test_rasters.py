@@ -197,8 +197,11 @@ def test_a_tiff_of_bands_has_all_of_them(tmp_path, dtype, channels, planar):
     for picture, sample in zip(pictures, penstock.Dataset(tmp_path / "data")):
         assert sample.image.dtype == dtype and (sample.image == picture).all()
     if pixels != "u8":
-        with pytest.raises(penstock.ConfigError, match=f"picture of {channels} channels? of {pixels}; expected u8, or pixels {pixels}"):
+        with pytest.raises(penstock.CorruptError, match=f"picture of {channels} channels? of {pixels}; expected u8, or pixels {pixels}"):
             penstock.pack(f"flat:{tmp_path}/in", tmp_path / "other", pixels="u8")
+        Image.fromarray(noise("uint8", 1)[..., 0]).save(tmp_path / "in/plain.png")
+        mixed = penstock.pack(f"flat:{tmp_path}/in", tmp_path / "other", pixels="u8", on_corrupt="skip")
+        assert mixed.samples == 1 and len(mixed.skipped) == 3
 
 
 def test_files_of_16_and_8_bits_become_u16(tmp_path):
