@@ -1,7 +1,7 @@
 // render_raster(): the rows of render() for rasters, compiled once for each instruction set, whose loops the compiler
 // turns into vectors.
 //
-// Every row is made as f32 levels, W x C, and then stored in the layout. Coordinates and bilinear weights are computed
+// Every row is made as f32 levels, C x W, and then stored in the layout. Coordinates and bilinear weights are computed
 // in the steps of render_rows.cpp, so that the levels of u8 pictures are those of render(), bit by bit. kAntialias
 // along the axes has the taps of tap_weights.h as well, but f32 weights and sums in place of fixed point.
 #undef HWY_TARGET_INCLUDE
@@ -14,9 +14,12 @@
 #include <vector>
 
 #include "augment/detail/raster.h"
+#include "augment/detail/raster_points-inl.h"
+#include "augment/detail/render_vectors-inl.h"
 #include "augment/detail/sampling.h"
 #include "augment/footprint.h"
 #include "augment/half.h"
+#include "augment/render.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -61,43 +64,82 @@ struct FloatTaps {
   }
 };
 
-/// Renders one raster to rows of f32 levels.
-template <class T>
+/// Renders one raster to rows of f32 levels, one plane after the other. kChannels is 0 where the compiler does not know
+/// them.
+template <class T, int kChannels>
 class RasterRows {
  public:
-  RasterRows(const Picture& picture, const Plan& plan) : picture_(picture), plan_(plan), channels_(picture.channels) {
-    for (ptrdiff_t c = 0; c < channels_; ++c) fill_[static_cast<size_t>(c)] = plan.fill[channels_ > 3 ? 0 : c];
+  RasterRows(const Picture& picture, const Plan& plan)
+      : picture_(picture), plan_(plan), width_(plan.output_width), channels_(picture.channels) {
+    for (ptrdiff_t c = 0; c < channels(); ++c) fill_[static_cast<size_t>(c)] = plan.fill[channels() > 3 ? 0 : c];
   }
 
-  /// Calls put(row, levels) for each row, with W x C levels.
+  /// Calls put(row, levels) for each row, with C x W levels.
   template <class Put>
   void each(const Put& put) {
-    line_.resize(static_cast<size_t>(plan_.output_width * channels_));
-    if (is_translation(plan_.map)) return each_mapped<Filter::kNearest>(put);  // where all filters give the same
-    if (plan_.filter == Filter::kNearest) return each_mapped<Filter::kNearest>(put);
+    line_.resize(static_cast<size_t>(width_ * channels()));
+    // Where the map is a translation, all filters give the same.
+    if (is_translation(plan_.map) || plan_.filter == Filter::kNearest) return each_point<Filter::kNearest>(put);
     const SamplingAxes axes = sampling_axes(plan_);
-    if (!axes.are_filtered) return each_mapped<Filter::kBilinear>(put);
+    if (!axes.are_filtered) return each_point<Filter::kBilinear>(put);
     if (!axes.turns) return each_filtered(FloatTaps(axes.x), FloatTaps(axes.y), put);
     std::vector<uint8_t> pixels;
     const Picture turned = transposed(pixels);
-    RasterRows<T> rows(turned, plan_);
+    RasterRows<T, kChannels> rows(turned, plan_);
     rows.line_.resize(line_.size());
     rows.each_filtered(FloatTaps(axes.y), FloatTaps(axes.x), put);
   }
 
  private:
+  ptrdiff_t channels() const { return kChannels > 0 ? kChannels : channels_; }
   /// Row y of the stored picture, from its column 0 on, of which not all need be there.
   const uint8_t* row_at(ptrdiff_t y) const {
     return picture_.pixels + (y - picture_.y) * picture_.row_stride - picture_.x * pixel_bytes();
   }
-  ptrdiff_t pixel_bytes() const { return channels_ * static_cast<ptrdiff_t>(sizeof(T)); }
+  ptrdiff_t pixel_bytes() const { return channels() * static_cast<ptrdiff_t>(sizeof(T)); }
 
   void fill(ptrdiff_t begin, ptrdiff_t end) {
-    for (ptrdiff_t i = begin; i < end; ++i)
-      for (ptrdiff_t c = 0; c < channels_; ++c)
-        line_[static_cast<size_t>(i * channels_ + c)] = fill_[static_cast<size_t>(c)];
+    for (ptrdiff_t c = 0; c < channels(); ++c)
+      std::fill(line_.begin() + c * width_ + begin, line_.begin() + c * width_ + end, fill_[static_cast<size_t>(c)]);
   }
 
+  /// Offsets of a vector of pixels have 32 bits, and pixels are fetched in words.
+  template <Filter kFilter, class Put>
+  void each_point(const Put& put) {
+    const bool is_empty = picture_.height == 0 || picture_.width == 0;
+    const int64_t byte_count =
+        is_empty ? 0 : (picture_.height - 1) * int64_t{picture_.row_stride} + picture_.width * pixel_bytes();
+    if (byte_count < 4 || byte_count > INT32_MAX || picture_.row_stride > INT32_MAX) return each_mapped<kFilter>(put);
+    const Affine& map = plan_.map;
+    const D d;
+    const V xx = hn::Set(d, static_cast<float>(map.xx)), yx = hn::Set(d, static_cast<float>(map.yx));
+    const V half_iota = hn::Iota(d, 0.5F);
+    const PointSampler<T> sampler(picture_, plan_, static_cast<uint32_t>(byte_count - 4));
+    for (int row = 0; row < plan_.output_height; ++row) {
+      const V row_x = hn::Set(d, static_cast<float>(map.xy * (row + 0.5) + map.x0));
+      const V row_y = hn::Set(d, static_cast<float>(map.yy * (row + 0.5) + map.y0));
+      for_each_vector(0, plan_.output_width, [&](int column, int count) HWY_ATTR {
+        const V center = hn::Add(half_iota, hn::Set(d, static_cast<float>(column)));
+        const V x = hn::Add(hn::Mul(center, xx), row_x), y = hn::Add(hn::Mul(center, yx), row_y);
+        const auto point = sampler.template at<kFilter>(x, y);
+        for (ptrdiff_t c = 0; c < channels(); ++c) {
+          const V level = hn::IfThenElse(point.is_inside, sampler.template level<kFilter>(point, c),
+                                         hn::Set(d, fill_[static_cast<size_t>(c)]));
+          float* const out = &line_[static_cast<size_t>(c * width_ + column)];
+          if (count == kLanes) {
+            hn::StoreU(level, d, out);
+            continue;
+          }
+          HWY_ALIGN float lanes[kLanes];
+          hn::Store(level, d, lanes);
+          std::copy(lanes, lanes + count, out);
+        }
+      });
+      put(row, line_.data());
+    }
+  }
+
+  /// The same pixel by pixel, for very small and very large pictures.
   template <Filter kFilter, class Put>
   void each_mapped(const Put& put) {
     const Affine& map = plan_.map;
@@ -112,9 +154,9 @@ class RasterRows {
         if (!(x >= 0 && x < width && y >= 0 && y < height))
           fill(column, column + 1);
         else if constexpr (kFilter == Filter::kNearest)
-          take_nearest(x, y, &line_[static_cast<size_t>(column * channels_)]);
+          take_nearest(x, y, &line_[static_cast<size_t>(column)]);
         else
-          take_bilinear(x, y, &line_[static_cast<size_t>(column * channels_)]);
+          take_bilinear(x, y, &line_[static_cast<size_t>(column)]);
       }
       put(row, line_.data());
     }
@@ -122,7 +164,7 @@ class RasterRows {
 
   void take_nearest(float x, float y, float* out) const {
     const uint8_t* const pixel = row_at(static_cast<ptrdiff_t>(y)) + static_cast<ptrdiff_t>(x) * pixel_bytes();
-    for (ptrdiff_t c = 0; c < channels_; ++c) out[c] = level_at<T>(pixel, c);
+    for (ptrdiff_t c = 0; c < channels(); ++c) out[c * width_] = level_at<T>(pixel, c);
   }
 
   /// As Sampler::bilinear(): vertically first. In the last column and row the weight is 0, and the pixel itself stands
@@ -135,23 +177,26 @@ class RasterRows {
     const ptrdiff_t right = column + 1 < plan_.input_width ? pixel_bytes() : 0;
     const uint8_t* const upper = row_at(row) + column * pixel_bytes();
     const uint8_t* const lower = row + 1 < plan_.input_height ? upper + picture_.row_stride : upper;
-    const auto mix = [](float a, float b, float weight) { return a + weight * (b - a); };
-    for (ptrdiff_t c = 0; c < channels_; ++c)
-      out[c] = mix(mix(level_at<T>(upper, c), level_at<T>(lower, c), wy),
-                   mix(level_at<T>(upper + right, c), level_at<T>(lower + right, c), wy), wx);
+    const auto mix = [](float a, float b, float weight) HWY_ATTR { return a + weight * (b - a); };
+    for (ptrdiff_t c = 0; c < channels(); ++c)
+      out[c * width_] = mix(mix(level_at<T>(upper, c), level_at<T>(lower, c), wy),
+                            mix(level_at<T>(upper + right, c), level_at<T>(lower + right, c), wy), wx);
   }
 
   template <class Put>
   void each_filtered(const FloatTaps& across, const FloatTaps& down, const Put& put) {
-    const ptrdiff_t mixed_count = std::max(across.pixel_end - across.first_pixel, 0) * channels_;
+    const ptrdiff_t mixed_count = std::max(across.pixel_end - across.first_pixel, 0) * channels();
     // Taps of weight 0 may lie after the last pixel.
-    mixed_.assign(static_cast<size_t>(mixed_count + across.tap_count * channels_), 0);
+    mixed_.assign(static_cast<size_t>(mixed_count + across.tap_count * channels()), 0);
+    offset_.resize(across.first.size());
+    for (size_t i = 0; i < offset_.size(); ++i)
+      offset_[i] = static_cast<int32_t>((across.first[i] - across.first_pixel) * channels());
     for (int row = 0; row < plan_.output_height; ++row) {
       const bool is_seen = row >= down.begin && row < down.end && across.count() > 0;
       fill(0, is_seen ? across.begin : plan_.output_width);
       if (is_seen) {
         mix_rows(down, row - down.begin, across.first_pixel, mixed_count);
-        filter_row(across, &line_[static_cast<size_t>(across.begin * channels_)]);
+        filter_row(across);
         fill(across.end, plan_.output_width);
       }
       put(row, line_.data());
@@ -175,15 +220,18 @@ class RasterRows {
   }
 
   /// The second pass.
-  void filter_row(const FloatTaps& across, float* out) const {
+  void filter_row(const FloatTaps& across) {
     const int count = across.count();
-    const float* const mixed = mixed_.data() - across.first_pixel * channels_;
-    std::fill(out, out + count * channels_, 0.F);
-    for (int k = 0; k < across.tap_count; ++k) {
-      const float* const weights = &across.weights[static_cast<size_t>(k * count)];
-      for (int i = 0; i < count; ++i) {
-        const float* const from = mixed + (across.first[static_cast<size_t>(i)] + k) * channels_;
-        for (ptrdiff_t c = 0; c < channels_; ++c) out[i * channels_ + c] += weights[i] * from[c];
+    const int32_t* const offset = offset_.data();
+    for (ptrdiff_t c = 0; c < channels(); ++c) {
+      float* const __restrict out = &line_[static_cast<size_t>(c * width_ + across.begin)];
+      for (int k = 0; k < across.tap_count; ++k) {
+        const float* const __restrict weights = &across.weights[static_cast<size_t>(k) * static_cast<size_t>(count)];
+        const float* const __restrict from = mixed_.data() + k * channels() + c;
+        if (k == 0)
+          for (int i = 0; i < count; ++i) out[i] = weights[i] * from[offset[i]];
+        else
+          for (int i = 0; i < count; ++i) out[i] += weights[i] * from[offset[i]];
       }
     }
   }
@@ -205,9 +253,10 @@ class RasterRows {
 
   const Picture picture_;
   const Plan& plan_;
-  ptrdiff_t channels_;
+  ptrdiff_t width_, channels_;
   std::array<float, kMaxChannels> fill_{};
   std::vector<float> line_, mixed_;
+  std::vector<int32_t> offset_;  // one entry per output pixel: of its first tap in mixed_
 };
 
 /// Stores rows of levels in a layout.
@@ -245,8 +294,10 @@ class RasterStore {
   template <class Level>
   void put_levels(int row, const float* levels, float greatest) const {
     Level* const to = static_cast<Level*>(output_) + row * width_ * channels_;
-    for (ptrdiff_t i = 0; i < width_ * channels_; ++i)
-      to[i] = static_cast<Level>(std::nearbyint(std::min(std::max(levels[i], 0.F), greatest)));
+    for (ptrdiff_t c = 0; c < channels_; ++c)
+      for (ptrdiff_t i = 0; i < width_; ++i)
+        to[i * channels_ + c] =
+            static_cast<Level>(std::nearbyint(std::min(std::max(levels[c * width_ + i], 0.F), greatest)));
   }
 
   template <class Element, class Convert>
@@ -256,9 +307,14 @@ class RasterStore {
     for (ptrdiff_t c = 0; c < channels_; ++c) {
       const float scale = normalization_.scale[static_cast<size_t>(c)],
                   bias = normalization_.bias[static_cast<size_t>(c)];
-      Element* const out = is_planar ? to + c * plane_ + row * width_ : to + row * width_ * channels_ + c;
-      const ptrdiff_t step = is_planar ? 1 : channels_;
-      for (ptrdiff_t i = 0; i < width_; ++i) out[i * step] = convert(levels[i * channels_ + c] * scale + bias);
+      const float* const __restrict from = levels + c * width_;
+      if (is_planar) {
+        Element* const __restrict out = to + c * plane_ + row * width_;
+        for (ptrdiff_t i = 0; i < width_; ++i) out[i] = convert(from[i] * scale + bias);
+      } else {
+        Element* const out = to + row * width_ * channels_ + c;
+        for (ptrdiff_t i = 0; i < width_; ++i) out[i * channels_] = convert(from[i] * scale + bias);
+      }
     }
   }
 
@@ -268,17 +324,24 @@ class RasterStore {
   void* output_;
 };
 
+template <class T>
+void render_as(const Picture& picture, const Plan& plan, const RasterStore& store) {
+  const auto put = [&](int row, const float* levels) HWY_ATTR { store.put(row, levels); };
+  if (picture.channels == 1) return RasterRows<T, 1>(picture, plan).each(put);
+  if (picture.channels == 3) return RasterRows<T, 3>(picture, plan).each(put);
+  RasterRows<T, 0>(picture, plan).each(put);
+}
+
 void render_raster(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
                    void* output) {
   const RasterStore store(plan, picture.channels, normalization, layout, output);
-  const auto put = [&](int row, const float* levels) { store.put(row, levels); };
   switch (picture.type) {
     case PixelType::kU8:
-      return RasterRows<uint8_t>(picture, plan).each(put);
+      return render_as<uint8_t>(picture, plan, store);
     case PixelType::kU16:
-      return RasterRows<uint16_t>(picture, plan).each(put);
+      return render_as<uint16_t>(picture, plan, store);
     case PixelType::kF32:
-      return RasterRows<float>(picture, plan).each(put);
+      return render_as<float>(picture, plan, store);
   }
 }
 

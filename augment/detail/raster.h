@@ -1,13 +1,19 @@
 // render_raster(): the rows of render() for pictures of u8, u16 or f32 with any number of channels.
 #pragma once
 
-#include "augment/render.h"
+#include "augment/layout.h"
+#include "augment/plan.h"
 
-namespace penstock::detail {
+namespace penstock {
+
+struct Picture;
+
+namespace detail {
 
 /// Writes all pixels of the output but those of a border of copies and erased rectangles. Requires what render() does
 /// of rasters, and a plan whose view is the whole picture.
 void render_raster(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
                    void* output);
 
-}  // namespace penstock::detail
+}  // namespace detail
+}  // namespace penstock

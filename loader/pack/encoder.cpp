@@ -124,19 +124,20 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
   return picture;
 }
 
-/// Raw pixels are stored as they are.
+/// Raw pixels are stored as they are. A file of another type counts as broken, so that it can be left out.
 Encoded Encoder::checked_raw(Encoded&& picture) const {
   const PixelType found = pixels_of(picture.encoding);
   if (found == options_.pixels) return std::move(picture);
-  throw config_error(concat("picture of ", pixels_text(found, picture.extent.channels), "; expected ",
-                            pixel_type_name(options_.pixels), ", or pixels ", pixel_type_name(found)));
+  throw Error(picture.is_other_kind ? ErrorKind::kCorrupt : ErrorKind::kConfig,
+              concat("picture of ", pixels_text(found, picture.extent.channels), "; expected ",
+                     pixel_type_name(options_.pixels), ", or pixels ", pixel_type_name(found)));
 }
 
 /// A file as raw pixels of u16, upright and reduced.
 Encoded Encoder::with_all_bits(Encoded&& picture, DecodeScratch& scratch) const {
   if (options_.pixels != PixelType::kU16)
-    throw config_error(concat("picture of ", codec_traits(picture.encoding).name,
-                              ", which has no f32; expected pixels ", "u8 or u16, or a TIFF or an array of f32"));
+    throw corrupt_error(concat("picture of ", codec_traits(picture.encoding).name,
+                               ", which has no f32; expected pixels ", "u8 or u16, or a TIFF or an array of f32"));
   std::vector<uint8_t> widened;
   Picture decoded;
   if (is_deep_png(picture.bytes)) {

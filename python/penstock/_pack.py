@@ -56,8 +56,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
         shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name.
     part: (index, count): only this part, for merge(); every part is given the same source, here or on other machines.
-    pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large; "f32": TIFFs of
-        float32. None: "u8", or what the arrays of an iterable have.
+    pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large, and PIL images of
+        mode I;16 stay what they are; "f32": TIFFs of float32, and PIL images of mode F. None: "u8", or what the arrays of an iterable have.
     more_inputs: folders, or lists, whose samples come after those of a source by name: what further `--input` are.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
@@ -107,7 +107,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
-        _fill(spool, source, class_names, FieldWriter(fields), line)
+        _fill(spool, source, class_names, FieldWriter(fields), pixels, line)
         if pixels is None and spool.pixels is not None:
             option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
@@ -203,7 +203,7 @@ def _names_of(items: Any) -> Optional[List[str]]:
 
 
 def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], fields: FieldWriter,
-          line: "_Progress") -> None:
+          pixels: Optional[str], line: "_Progress") -> None:
     if isinstance(items, os.PathLike):
         raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
                           "is there, or an iterable")
@@ -218,7 +218,7 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
         if index == 0:
             spool.set_fields(fields.types(item, index))
         values = [] if fields.is_empty else fields.values(item, index)
-        _add(spool, picture, -1 if labels is None else labels.number(label, index), values, index)
+        _add(spool, picture, -1 if labels is None else labels.number(label, index), values, pixels, index)
         line.collected(index + 1)
     if labels is not None:
         labels.finish(spool)
@@ -243,7 +243,7 @@ def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, A
     return item[0], item[1]
 
 
-def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], index: int) -> None:
+def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], pixels: Optional[str], index: int) -> None:
     path = ""
     if isinstance(picture, dict) and "bytes" in picture:  # Hugging Face's Image(decode=False)
         path, picture = str(picture.get("path") or ""), picture["bytes"] or picture.get("path")
@@ -258,15 +258,18 @@ def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], 
             name = os.path.basename(path).encode("utf-8", "replace").decode()  # names of files may be any bytes
             spool.add_file(bytes(picture), label, name and f"{index:08}-{name}", fields)
         else:
-            spool.add_pixels(_pixels(picture, index), label, fields)
+            spool.add_pixels(_pixels(picture, pixels, index), label, fields)
     except (ConfigError, CorruptError, IoError) as error:
         message = str(error) + (', or penstock.pack(on_corrupt="skip")' if isinstance(error, CorruptError) else "")
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None
 
 
-def _pixels(picture: Any, index: int) -> Any:
+def _pixels(picture: Any, pixels: Optional[str], index: int) -> Any:
     """Pixels as NumPy, H x W or H x W x C."""
     import numpy
+    mode = getattr(picture, "mode", "")  # PIL's
+    if (pixels == "u16" and str(mode).startswith("I;16")) or (pixels == "f32" and mode == "F"):
+        return numpy.asarray(picture).astype("uint16" if pixels == "u16" else "float32")
     if str(getattr(picture, "dtype", "")).replace("torch.", "") in ("uint16", "float32"):
         return _raster(picture)
     if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it

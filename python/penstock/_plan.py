@@ -51,15 +51,16 @@ def _tuples(value: Any) -> Any:
 
 
 def render(picture: Any, plan: Plan) -> Any:
-    """What the loader makes of a picture by this plan, before it is normalised: NumPy f32, C x H x W, 0 to 1.
+    """What the loader makes of a picture by this plan, before it is normalised: NumPy f32, C x H x W, 0 to 1; values of float32
+    stay as they are.
 
-    picture: NumPy u8, H x W x C or H x W, upright, as Dataset[index].image. A loader that decodes photographs at a smaller size
+    picture: NumPy u8, uint16 or float32, H x W x C or H x W, upright, as Dataset[index].image. A loader that decodes photographs at a smaller size
     (dct_scale="auto") has slightly other pixels. Raises ConfigError. Threads: may be called on any.
     """
     numpy = importlib.import_module("numpy")
     levels = numpy.asarray(picture)
-    if levels.dtype != numpy.uint8 or levels.ndim not in (2, 3):
-        raise ConfigError(f"render: the picture is {levels.dtype} {levels.shape}; expected uint8, H x W x C or H x W")
+    if levels.dtype not in (numpy.uint8, numpy.uint16, numpy.float32) or levels.ndim not in (2, 3):
+        raise ConfigError(f"render: the picture is {levels.dtype} {levels.shape}; expected uint8, uint16 or float32, H x W x C or H x W")
     levels = numpy.ascontiguousarray(levels if levels.ndim == 3 else levels[:, :, None])
     if not isinstance(plan, Plan):
         raise ConfigError(f"render: plan is {plan!r:.200}; expected what loader.plan() gave")

@@ -17,6 +17,7 @@
 #include "loader/shards/dataset.h"
 #include "python/src/fields.h"
 #include "python/src/module.h"
+#include "python/src/pixels.h"
 #include "python/src/spool.h"
 
 namespace penstock::python {
@@ -36,16 +37,6 @@ std::vector<FieldBytes> views_of(const std::vector<nb::bytes>& values) {
 void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::string& path,
               const std::vector<nb::bytes>& fields) {
   spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path, views_of(fields));
-}
-
-/// Of any dtype, which pixel_type() checks.
-using AnyPixels = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-PixelType pixel_type(const AnyPixels& pixels) {
-  if (pixels.dtype() == nb::dtype<uint8_t>()) return PixelType::kU8;
-  if (pixels.dtype() == nb::dtype<uint16_t>()) return PixelType::kU16;
-  if (pixels.dtype() == nb::dtype<float>()) return PixelType::kF32;
-  throw config_error(concat("pixels of ", int{pixels.dtype().bits}, " bits; expected u8, u16 or f32"));
 }
 
 template <class Array>

@@ -21,6 +21,7 @@
 #include "core/text.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
+#include "python/src/pixels.h"
 
 namespace penstock::python {
 namespace {
@@ -178,29 +179,39 @@ class GivenPlan {
 
 nb::dict plan_of(NativeLoader& loader, int64_t epoch, uint64_t index) { return as_dict(loader.plan(epoch, index)); }
 
-using GivenPicture = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+/// Colour steps are for pictures of u8 with 1 or 3 channels.
+void check_colors(const Plan& plan, PixelType type, int channels) {
+  if (!is_raster(type, channels) || (plan.color == Plan().color && plan.color_step_count == 0)) return;
+  throw config_error(concat("render: the picture has ", pixels_text(type, channels),
+                            ", and the plan has colours; expected 1 or 3 channels of u8"));
+}
 
-/// NumPy f32, C x H x W, 0..1.
-nb::object rendered(const GivenPicture& levels, const nb::dict& values) {
+/// `levels`: H x W x C. NumPy f32, C x H x W: 0..1, and of f32 the values as they are.
+nb::object rendered(const AnyPixels& levels, const nb::dict& values) {
+  const PixelType type = pixel_type(levels);
+  if (levels.ndim() != 3)
+    throw config_error(concat("render: the picture has ", levels.ndim(), " dimensions; expected H x W x C"));
   const Plan plan = GivenPlan(values).plan();
   const auto height = static_cast<int64_t>(levels.shape(0)), width = static_cast<int64_t>(levels.shape(1));
   const auto channels = static_cast<int64_t>(levels.shape(2));
-  if (channels != 1 && channels != 3)
-    throw config_error(concat("render: the picture has ", channels, " channels; expected 1 or 3"));
+  if (channels < 1 || channels > kMaxChannels)
+    throw config_error(concat("render: the picture has ", channels, " channels; expected 1 to ", kMaxChannels));
+  check_colors(plan, type, static_cast<int>(channels));
   if (height != plan.input_height || width != plan.input_width)
     throw config_error(concat("render: the picture is ", height, " x ", width, "; expected ", plan.input_height, " x ",
                               plan.input_width, ", as the plan has it"));
   const std::array shape{static_cast<size_t>(channels), static_cast<size_t>(plan.output_height),
                          static_cast<size_t>(plan.output_width)};
   auto owned = std::make_unique<std::vector<float>>(shape[0] * shape[1] * shape[2]);
-  const Picture picture{.pixels = levels.data(),
-                        .row_stride = width * channels,
+  const Picture picture{.pixels = static_cast<const uint8_t*>(levels.data()),
+                        .row_stride = static_cast<int64_t>(level_bytes(type)) * width * channels,
                         .height = static_cast<int>(height),
                         .width = static_cast<int>(width),
-                        .channels = static_cast<int>(channels)};
+                        .channels = static_cast<int>(channels),
+                        .type = type};
   {
     const Unlocked released;
-    render(picture, plan, {}, Layout::kF32Nchw, owned->data());
+    render(picture, plan, Normalization::plain(type), Layout::kF32Nchw, owned->data());
   }
   float* const data = owned->data();
   const nb::capsule owner(owned.release(),

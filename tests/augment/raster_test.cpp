@@ -189,6 +189,17 @@ TEST(RasterTest, ValuesThatAreNotFiniteStayWhatTheyAre) {
   EXPECT_EQ(halves[5], 0x7C);         // infinity
 }
 
+TEST(RasterTest, ThePixelAfterTheLastColumnIsNotItsNeighbour) {
+  // The 4 in the last column lies before the NaN in memory, and weight 0 would not make that vanish.
+  const std::array<float, 4> values{3, 4, std::numeric_limits<float>::quiet_NaN(), 6};
+  const OwnedPicture raster = raster_of(PixelType::kF32, 2, 2, 1, [&](size_t i) { return values[i]; });
+  Plan plan = Plan::identity(2, 2);
+  plan.resample(Affine::scaling(0.5, 0.5), 4, 4);
+  plan.filter = Filter::kBilinear;
+  EXPECT_EQ(floats(raster.view, plan)[3], 4);
+  EXPECT_EQ(floats(raster.view, plan)[15], 6);
+}
+
 TEST(RasterTest, EveryInstructionSetGivesTheSameBits) {
   Rng rng(35, 0, 0, 0);
   for (int trial = 0; trial < 100; ++trial) {

@@ -81,7 +81,7 @@ def test_numbers_that_no_plan_has_are_refused(digits):
     assert message(color_steps=(("blur", 1),)).startswith('plan: color_steps: unknown value "blur"')
     assert message(erased=((0, 0, 1, 1, (0, 0, 0)),) * 5).endswith("expected at most 4")
     assert message(fill=(math.nan, 0, 0)).startswith("plan: fill is (nan, 0, 0); ")
-    assert failure(penstock.ConfigError, penstock.render, image.astype("f4"), plan).startswith("render: the picture is float32")
+    assert failure(penstock.ConfigError, penstock.render, image.astype("f8"), plan).startswith("render: the picture is float64")
     assert failure(penstock.ConfigError, penstock.render, image, {}) == "render: plan is {}; expected what loader.plan() gave"
     assert failure(penstock.ConfigError, loader.plan, 0, 1000) == "loader: index is 1000; expected 0 to 999"
     assert failure(penstock.ConfigError, loader.plan, -1, 0).startswith("loader: epoch is -1; expected 0 to ")

@@ -100,6 +100,18 @@ def test_levels_of_u16_are_delivered_as_they_are(tmp_path):
         penstock.Loader(data, layout="u8")
 
 
+@pytest.mark.parametrize("dtype,channels", [("uint8", 5), ("uint16", 1), ("float32", 13)])
+def test_render_is_what_the_loader_makes(tmp_path, dtype, channels):
+    data = packed(tmp_path, [noise(dtype, channels, seed) for seed in range(4)])
+    augment = "affine(degrees=30,filter=bilinear,fill=3),random-resized-crop(size=16),flip,erase(p=1)"
+    loader = penstock.Loader(data, augment=augment, batch_size=4, shuffle=False, workers=0, arrays="numpy")
+    for index, image in enumerate(next(iter(loader)).images):
+        assert (penstock.render(loader.dataset[index].image, loader.plan(0, index)) == image).all()
+    colored = loader.plan(0, 0)._replace(color_steps=[("brightness", 2.0)])
+    with pytest.raises(penstock.ConfigError, match=f"the picture has {channels} channels? of .*, and the plan has colours"):
+        penstock.render(loader.dataset[0].image, colored)
+
+
 def test_workers_and_ranks_do_not_change_them(tmp_path):
     data = packed(tmp_path, [noise("float32", 5, seed) for seed in range(20)])
     words = dict(augment="random-resized-crop(size=16),affine(degrees=20,filter=bilinear),flip,normalize", batch_size=8)
@@ -185,8 +197,11 @@ def test_a_tiff_of_bands_has_all_of_them(tmp_path, dtype, channels, planar):
     for picture, sample in zip(pictures, penstock.Dataset(tmp_path / "data")):
         assert sample.image.dtype == dtype and (sample.image == picture).all()
     if pixels != "u8":
-        with pytest.raises(penstock.ConfigError, match=f"picture of {channels} channels? of {pixels}; expected u8, or pixels {pixels}"):
+        with pytest.raises(penstock.CorruptError, match=f"picture of {channels} channels? of {pixels}; expected u8, or pixels {pixels}"):
             penstock.pack(f"flat:{tmp_path}/in", tmp_path / "other", pixels="u8")
+        Image.fromarray(noise("uint8", 1)[..., 0]).save(tmp_path / "in/plain.png")
+        mixed = penstock.pack(f"flat:{tmp_path}/in", tmp_path / "other", pixels="u8", on_corrupt="skip")
+        assert mixed.samples == 1 and len(mixed.skipped) == 3
 
 
 def test_files_of_16_and_8_bits_become_u16(tmp_path):
@@ -208,6 +223,16 @@ def test_files_of_16_and_8_bits_become_u16(tmp_path):
     unpacked = sorted(pathlib.Path(tmp_path / "out").rglob("*.npy"))
     assert [path.name for path in unpacked] == ["a.png.npy", "b.png.npy", "c.tif.npy"]
     assert (numpy.load(unpacked[0]) == deep).all()
+
+
+@pytest.mark.parametrize("pixels,dtype,mode", [("u16", "uint16", "I;16"), ("f32", "float32", "F")])
+def test_images_of_pil_keep_their_levels(tmp_path, pixels, dtype, mode):
+    picture = noise(dtype, 1)
+    image = Image.fromarray(picture[..., 0])
+    assert image.mode == mode
+    assert (penstock.Dataset(packed(tmp_path, [image], pixels=pixels))[0].image == picture).all()
+    with pytest.raises(penstock.ConfigError, match=f"gives raw pixels of u8; expected pixels u8, not {pixels}"):
+        packed(tmp_path / "other", [noise("uint8", 3)], pixels=pixels)
 
 
 @pytest.mark.parametrize("pictures,message", [

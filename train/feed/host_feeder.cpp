@@ -46,7 +46,7 @@ DeviceBatch view_of(Batch& batch) {
 class DeviceNormalization {
  public:
   DeviceNormalization(const Normalization& normalization, int channels, const torch::Device& device) {
-    const auto per_channel = [&](const std::array<float, 3>& values) {
+    const auto per_channel = [&](const PerChannel<float>& values) {
       return torch::tensor(at::ArrayRef<float>(values.data(), static_cast<size_t>(channels)), torch::device(device))
           .view({1, channels, 1, 1});
     };
