@@ -248,9 +248,10 @@ size_t Dataset::field_number(const std::string& name) const {
   for (const auto& type : manifest().fields) names.push_back(type.name);
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  throw config_error(concat(folder().string(), ": ",
-                            names.empty() ? concat("no field ", in_quotes(name), "; expected one of its fields, of which there are 0")
-                                          : unknown_name("field", name, names)));
+  throw config_error(
+      concat(folder().string(), ": ",
+             names.empty() ? concat("no field ", in_quotes(name), "; expected one of its fields, of which there are 0")
+                           : unknown_name("field", name, names)));
 }
 
 void Dataset::check_read(uint64_t index) const {
