@@ -44,8 +44,7 @@ void UnnamedFile::append(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(byte_count_));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      throw errno_error(concat(folder_.string(), ": ", what_), "expected room for all of it");
+    if (count < 0) throw errno_error(concat(folder_.string(), ": ", what_), "expected room for all of it");
     byte_count_ += static_cast<uint64_t>(count);
     bytes = bytes.subspan(static_cast<size_t>(count));
   }

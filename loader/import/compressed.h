@@ -12,8 +12,8 @@
 
 namespace penstock::detail {
 
-/// Calls `write` with the unpacked bytes of `file`, one piece after the other. Returns false, without a call, for a file
-/// that is not compressed.
+/// Calls `write` with the unpacked bytes of `file`, one piece after the other. Returns false, without a call, for a
+/// file that is not compressed.
 ///
 /// Errors: corrupt_error `<where>: ...` for a stream that is broken, cut short or followed by something else, for
 /// another compression (bzip2, xz, lz4), and for more than 1 MiB and 100 bytes per byte of the file: archives of

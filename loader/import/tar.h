@@ -14,7 +14,8 @@ struct TarMember {
   uint64_t offset = 0, size = 0;  // bytes in the archive
 };
 
-/// Calls `visit` for each regular file of an archive, in its order: ustar, pax and GNU's long names. Folders are passed over.
+/// Calls `visit` for each regular file of an archive, in its order: ustar, pax and GNU's long names. Folders are passed
+/// over.
 ///
 /// Errors: corrupt_error `<where>: ...` for a header whose checksum is wrong, a path with `..` or that is absolute, a
 /// link, a device, a sparse file, an archive that is cut short or has no end, and whatever follows the end but zeros.

@@ -85,7 +85,8 @@ FieldColumns::FieldColumns(const std::filesystem::path& folder, std::vector<Fiel
   for (auto& type : types) {
     auto& column = columns_.emplace_back();
     column.type = std::move(type);
-    if (column.type.is_variable()) column.spilled = std::make_unique<UnnamedFile>(folder, "fields before they are packed");
+    if (column.type.is_variable())
+      column.spilled = std::make_unique<UnnamedFile>(folder, "fields before they are packed");
   }
 }
 

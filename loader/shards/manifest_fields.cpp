@@ -19,7 +19,8 @@ constexpr size_t kMaxFields = 1000;
 FieldType field_of_json(const std::string& name, const json& entry, const std::string& where) {
   static const std::set<std::string> kKeys{"kind", "dtype", "shape", "of", "fill", "swapped", "names", "most"};
   for (const auto& [key, value] : entry.items())
-    if (!kKeys.contains(key)) throw corrupt_error(concat(where, ": unknown key ", in_quotes(key), "; docs/FORMAT.md lists them"));
+    if (!kKeys.contains(key))
+      throw corrupt_error(concat(where, ": unknown key ", in_quotes(key), "; docs/FORMAT.md lists them"));
   const auto text = [&](const char* key) { return entry.at(key).get<std::string>(); };
   FieldType type{.name = name};
   const auto kind = field_kind_of_name(text("kind"));

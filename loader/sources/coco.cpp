@@ -23,7 +23,7 @@ class Coco final : public Source {
   Coco(fs::path root, std::vector<fs::path> files, const detail::CocoOptions& options)
       : root_(std::move(root)), files_(std::move(files)), annotations_(files_, options) {
     for (uint64_t i = 0; i < size(); ++i)
-      if (!fs::is_regular_file(file_of(i)))
+      if (!detail::is_file(file_of(i)))
         throw io_error(concat(annotations_.where(i), ": ", file_of(i).string(),
                               " is not there; expected the picture, or another pictures=DIR"));
   }

@@ -38,6 +38,11 @@ auto with_file(const fs::path& path, const Body& body) {
 
 }  // namespace
 
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
 bool is_picture(const fs::path& path) {
   if (is_picture_name(path)) return true;
   std::array<char, 16> first{};

@@ -11,6 +11,9 @@
 
 namespace penstock::detail {
 
+/// Whether there is a regular file of this name; false also for a name that no file system takes.
+bool is_file(const std::filesystem::path& path);
+
 /// Whether a file is a picture by its first bytes or by its name. The name counts so that a broken file called .jpg is
 /// not silently skipped.
 bool is_picture(const std::filesystem::path& path);

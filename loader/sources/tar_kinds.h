@@ -24,8 +24,8 @@ std::string text_of_kinds(const TarKinds& kinds);
 /// Throws corrupt_error `<where>: ...`.
 TarKinds kinds_of_text(std::string_view text, const std::string& where);
 
-/// The type that `kinds` has for a file that was found to be of `found`: the one with its name, whatever its case. It is
-/// `found` itself where there is none. Throws corrupt_error `<where>: ...` where a value of one cannot be one of the
+/// The type that `kinds` has for a file that was found to be of `found`: the one with its name, whatever its case. It
+/// is `found` itself where there is none. Throws corrupt_error `<where>: ...` where a value of one cannot be one of the
 /// other.
 FieldType type_by_kinds(const TarKinds& kinds, const FieldType& found, const std::string& where);
 

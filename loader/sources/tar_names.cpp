@@ -83,13 +83,15 @@ std::vector<std::string> expand_braces(const std::string& where, const std::stri
   const size_t open = pattern.find('{'), close = pattern.find('}');
   if (open == std::string::npos && close == std::string::npos) return {pattern};
   if (open == std::string::npos || close == std::string::npos || close < open || pattern.find('{', open + 1) < close)
-    throw config_error(concat(where, ": the pattern is ", in_quotes(pattern), "; expected braces in pairs, as {000..009} or {a,b}"));
+    throw config_error(
+        concat(where, ": the pattern is ", in_quotes(pattern), "; expected braces in pairs, as {000..009} or {a,b}"));
   std::vector<std::string> names;
   const auto rests = expand_braces(where, pattern.substr(close + 1));
   for (const auto& choice : choices_in(where, pattern.substr(open + 1, close - open - 1)))
     for (const auto& rest : rests) {
       if (names.size() >= kMaxNames)
-        throw config_error(concat(where, ": the pattern is ", in_quotes(pattern), "; expected up to ", kMaxNames, " names"));
+        throw config_error(
+            concat(where, ": the pattern is ", in_quotes(pattern), "; expected up to ", kMaxNames, " names"));
       names.push_back(pattern.substr(0, open) + choice + rest);
     }
   return names;

@@ -26,7 +26,8 @@ bool is_pickle_ending(std::string_view ending);
 std::vector<std::string> field_names(const std::vector<std::string>& endings);
 
 /// "x-{00..02}.tar" -> x-00.tar, x-01.tar, x-02.tar, and "{a,b}.tar" -> a.tar, b.tar; several pairs of braces give all
-/// combinations. Throws config_error `<where>: the pattern ...` for braces that do not fit, and for more than 10^6 names.
+/// combinations. Throws config_error `<where>: the pattern ...` for braces that do not fit, and for more than 10^6
+/// names.
 std::vector<std::string> expand_braces(const std::string& where, const std::string& pattern);
 
 }  // namespace penstock::detail

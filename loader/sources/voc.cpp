@@ -202,7 +202,7 @@ std::vector<std::string> ids_of(const fs::path& root, const std::string& set, co
 fs::path picture_of(const fs::path& root, const std::string& id) {
   for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".webp", ".bmp", ".tif", ".tiff"})
     for (const char* folder : {"JPEGImages", "images"})
-      if (fs::path file = root / folder / (id + ending); fs::is_regular_file(file)) return file;
+      if (fs::path file = root / folder / (id + ending); detail::is_file(file)) return file;
   throw io_error(concat((root / "JPEGImages" / (id + ".jpg")).string(),
                         ": is not there; expected the picture of Annotations/", id, ".xml"));
 }
@@ -225,7 +225,7 @@ std::unique_ptr<Source> open_voc(const Spec& spec, const fs::path& given, const 
     for (const auto& [is_needed, file] :
          {std::pair{true, entry.xml}, std::pair{options.has_classes, root / "SegmentationClass" / (id + ".png")},
           std::pair{options.has_objects, root / "SegmentationObject" / (id + ".png")}})
-      if (is_needed && !fs::is_regular_file(file))
+      if (is_needed && !detail::is_file(file))
         throw io_error(concat(file.string(), ": is not there; expected it for ", entry.picture.string()));
     entries.push_back(std::move(entry));
   }

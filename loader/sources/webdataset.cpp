@@ -2,12 +2,12 @@
 // first dot of the name.
 //
 // The input is a tar, or a pattern, in which {000..009} and {a,b} stand for several names, or DIR. In DIR the tars are
-// shards=PATTERN, or else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted, also
-// with the endings of compressed ones. The picture of a
-// sample is, by the alphabet, the first whose ending is that of a picture; `cls` is its class. Every other file is a
-// field, called by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy
-// numbers, .png behind another ending a mask of its numbers, anything else bytes; unless the member __penstock__ says
-// what they are (tar_kinds.h). All samples have the files of the first one. Sample i is the i-th in the order of the tars.
+// shards=PATTERN, or else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted,
+// also with the endings of compressed ones. The picture of a sample is, by the alphabet, the first whose ending is that
+// of a picture; `cls` is its class. Every other file is a field, called by what comes before its last ending (seg.png:
+// seg), or by that ending: .txt and .json text, .npy numbers, .png behind another ending a mask of its numbers,
+// anything else bytes; unless the member __penstock__ says what they are (tar_kinds.h). All samples have the files of
+// the first one. Sample i is the i-th in the order of the tars.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -274,7 +274,7 @@ class WebDataset final : public Source {
   /// Labels that are numbers have the names that the tars say.
   void name_classes(const std::string& where) {
     class_names_ = classes_.names();
-    if (!kinds_ || kinds_->class_names.empty() || label_ending_ != "cls") return;
+    if (!kinds_ || kinds_->class_names.empty() || class_names_.empty() || label_ending_ != "cls") return;
     for (size_t label = class_names_.size(); label-- > 0;)  // the greatest number is one that a sample has
       if (class_names_[label] != std::to_string(label) || label >= kinds_->class_names.size())
         throw corrupt_error(concat(where, ": class ", in_quotes(class_names_[label]), "; expected 0 to ",
@@ -312,7 +312,7 @@ class WebDataset final : public Source {
 std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& pattern) {
   std::vector<fs::path> tars;
   for (const auto& name : detail::expand_braces(spec.where(), pattern)) {
-    if (!fs::is_regular_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
+    if (!detail::is_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
     tars.emplace_back(name);
   }
   return tars;
@@ -349,7 +349,8 @@ const Registered<SourceKind> kWebDataset{
     "webdataset",
     {"shards", "label", "fields"},
     "WebDataset's tars, also .tar.gz and .tar.zst: shards=PATTERN with {000..009} or {a,b} for several names "
-    "(default: DIR/<split>/*.tar, DIR/<split>*.tar or DIR/*.tar), label=ENDING of the class's file (cls), fields=A:B endings of the files to keep, "
+    "(default: DIR/<split>/*.tar, DIR/<split>*.tar or DIR/*.tar), label=ENDING of the class's file (cls), fields=A:B "
+    "endings of the files to keep, "
     "or none "
     "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes",
     [](const Spec& spec, const fs::path& input, const std::string& split) {

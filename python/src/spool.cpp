@@ -9,8 +9,8 @@
 
 namespace penstock::python {
 
-Spool::Spool(const std::filesystem::path& folder, bool keeps_corrupt) :
-    file_(folder, "samples before they are packed"), keeps_corrupt_(keeps_corrupt) {}
+Spool::Spool(const std::filesystem::path& folder, bool keeps_corrupt)
+    : file_(folder, "samples before they are packed"), keeps_corrupt_(keeps_corrupt) {}
 
 void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
                      const std::vector<FieldBytes>& fields) {

@@ -39,8 +39,8 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
 }
 
 void read_all(const fs::path& folder, bool has_masks) {
-  const auto source =
-      SourceRegistry::make(parse_spec("source", has_masks ? "voc(masks=class)" : "voc(set=Segmentation)"), folder, "train");
+  const auto source = SourceRegistry::make(
+      parse_spec("source", has_masks ? "voc(masks=class)" : "voc(set=Segmentation)"), folder, "train");
   const auto types = source->fields();
   for (uint64_t i = 0; i < source->size(); ++i) {
     const auto sample = source->read(i);

@@ -151,3 +151,11 @@ def test_bad_voc_is_refused_in_one_line(tmp_path, xml, message):
     write_voc(tmp_path / "in", xml)
     done = pack("voc", tmp_path / "in", tmp_path / "out", code=4)
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("name", ["y", "y" * 5000])
+def test_voc_lists_what_is_not_there(tmp_path, name):
+    write_voc(tmp_path / "in")
+    (tmp_path / "in/ImageSets/Main/train.txt").write_text(f"{name}\n")
+    done = pack("voc", tmp_path / "in", tmp_path / "out", code=3)
+    assert "is not there; expected the picture of Annotations/" in done.stderr and done.stderr.count("\n") == 1, done.stderr

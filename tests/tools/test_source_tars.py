@@ -170,3 +170,9 @@ def test_kinds_that_do_not_fit_are_refused(tmp_path, kinds, message):
     write_tar(tmp_path / "in/x.tar", [("__penstock__", kinds.encode()), *wds_members(2)])
     done = pack("webdataset", tmp_path / "in", tmp_path / "out", code=4)
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_kinds_say_nothing_about_samples_without_a_class(tmp_path):
+    write_tar(tmp_path / "in/x.tar", [("__penstock__", b'{"class_names": ["a", "b"], "fields": {}}'), PICTURE])
+    pack("webdataset", tmp_path / "in", tmp_path / "out")
+    assert samples_of(tmp_path / "out/train")[0]["label"] == -1

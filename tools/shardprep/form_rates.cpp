@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 constexpr uint64_t kFewest = 256, kMost = 20000;
 constexpr double kSampleBytes = 48e6;  // of the source's files: more than fits the caches of a processor
 constexpr int kTurns = 5;
-constexpr double kTurnMs = 300;
-constexpr double kLargeShort = 1.2;  // a short side this much longer than needed is worth reducing
+constexpr double kTurnMs = 200;          // of every worker, on a core
+constexpr double kLongestTurnMs = 2000;  // of the clock, on a busy machine
+constexpr double kLargeShort = 1.2;      // a short side this much longer than needed is worth reducing
 
 /// A form, and the small data set that has it.
 struct Packed {
@@ -106,43 +107,44 @@ void warm_up(const Packed& packed, const std::string& augment, LoaderOptions opt
   }
 }
 
-/// What other programs have taken, since the process began: their time on the cores, and the time for which threads of
-/// this process, without the calling one, were ready to run and had no core. In milliseconds of all threads together.
-struct OthersClock {
-  double busy_ms = busy_cores_ms() - static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-6;
-  double queued_ms = queued_threads_ms() - static_cast<double>(queued_ns(this_thread())) * 1e-6;
+/// What the workers of a loader have done, since it was made.
+struct Work {
+  explicit Work(const LoaderStatistics& statistics) : rows(static_cast<double>(statistics.read.count)) {
+    for (const auto& worker : statistics.workers) made_ms += worker.cpu_ms + worker.storage_ms;
+  }
+  double rows = 0;
+  double made_ms = 0;  // for which they had a core, or waited for the storage
+  double taken_ms = static_cast<double>(cpu_ns(CLOCK_THREAD_CPUTIME_ID)) * 1e-6;  // of the calling thread
 };
 
 /// Images per second of a loader that goes on from epoch to epoch, so that epochs over few samples have no end to wait
 /// for. Each turn has a loader of its own: one that waits would make batches while others have their turn.
 ///
-/// The time in which workers waited for a core that another program had does not count, for each of them: the machine
-/// may be busy now and idle when it trains. Workers also wait for each other and for the calling thread, and then as
-/// long as no other program is busy nothing is taken off.
+/// The machine may be busy now and idle when it trains. So the rate is not that of the clock: it follows from the time
+/// that a row takes a worker while it has a core, and the thread that takes the batches. Workers never wait for that
+/// thread, and the cores are shared by both.
 double turn_rate(const Packed& packed, const std::string& augment, LoaderOptions options, int workers) {
   options.workers = workers;
   Loader loader(packed.dataset, Pipeline(augment, packed.dataset->manifest().statistics), options);
   int64_t epoch = 0;
   loader.start_epoch(epoch);
   const auto take = [&] {
-    for (;;) {
-      if (const auto batch = loader.next()) return batch->count();
-      loader.start_epoch(++epoch);
-    }
+    while (!loader.next()) loader.start_epoch(++epoch);
   };
   // Until the slots have been used once, their memory is new.
   for (int batch = 0; batch < options.prefetch + 2; ++batch) take();
-  int64_t images = 0;
-  const OthersClock before;
-  const int64_t begin_ns = now_ns();
-  do {
-    images += take();
-  } while (ms_since(begin_ns) < kTurnMs);
-  const double elapsed_ms = ms_since(begin_ns);
-  const OthersClock after;
-  const double taken_ms =
-      std::max(0.0, std::min(after.queued_ms - before.queued_ms, after.busy_ms - before.busy_ms)) / workers;
-  return static_cast<double>(images) * 1e3 / std::max(elapsed_ms - taken_ms, elapsed_ms / 10);
+  const Work before(loader.statistics());
+  Work after = before;
+  for (const int64_t begin_ns = now_ns(); ms_since(begin_ns) < kLongestTurnMs;) {
+    const int64_t part_ns = now_ns();
+    do take();
+    while (ms_since(part_ns) < kTurnMs / 10);
+    after = Work(loader.statistics());
+    if (after.made_ms - before.made_ms >= kTurnMs * workers) break;
+  }
+  const double rows = after.rows - before.rows;
+  const double make_ms = (after.made_ms - before.made_ms) / rows, take_ms = (after.taken_ms - before.taken_ms) / rows;
+  return 1e3 * std::min(workers / make_ms, usable_cores() / (make_ms + take_ms));
 }
 
 double median(std::vector<double> rates) {

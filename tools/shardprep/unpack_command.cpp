@@ -12,10 +12,10 @@ Command unpack_command(CLI::App& app) {
   const auto arguments = std::make_shared<WriteBackArguments>();  // lives as long as the parser's pointers to it
   add_write_back_options(*command, *arguments);
   return {command, [arguments] {
-            return write_back(
-                "unpack", *arguments, "file", "", [&](const auto& folder, const auto& output, const auto& on_progress) {
-                  return unpack(folder, output, arguments->jobs, on_progress);
-                });
+            return write_back("unpack", *arguments, "file", "",
+                              [&](const auto& folder, const auto& output, const auto& on_progress) {
+                                return unpack(folder, output, arguments->jobs, on_progress);
+                              });
           }};
 }
 

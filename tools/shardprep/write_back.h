@@ -22,8 +22,9 @@ struct WriteBackArguments {
 /// Adds DIR, --out, --split, --jobs, --quiet and --plugin. `arguments` must live as long as the parser.
 void add_write_back_options(CLI::App& command, WriteBackArguments& arguments);
 
-using WriteSplit = std::function<Problems(const std::filesystem::path& split_folder, const std::filesystem::path& output,
-                                          const std::function<void(const UnpackProgress&)>& on_progress)>;
+using WriteSplit =
+    std::function<Problems(const std::filesystem::path& split_folder, const std::filesystem::path& output,
+                           const std::function<void(const UnpackProgress&)>& on_progress)>;
 
 /// Calls `write` for each split, prints a line about each, such as "data/train: 6 <unit>s<words>, 12 KB, 0.1 s, in
 /// files", and returns 0. Throws config_error for an output that has something in it, and what refuse() throws.

@@ -150,7 +150,8 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Group& group,
   options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(group.store, rendezvous.rank, rendezvous.world_size, options);
 #else
-  throw config_error("--dist-backend is nccl, which this build has not; expected gloo, or a build with a CUDA LibTorch");
+  throw config_error(
+      "--dist-backend is nccl, which this build has not; expected gloo, or a build with a CUDA LibTorch");
 #endif
 }
 

@@ -40,7 +40,8 @@ StoreSource::StoreSource(std::span<const uint8_t> bytes, const JpegGeometry& geo
     : bytes_(bytes), layout_(geometry), tables_(&codebook.tables()), kernel_(kernel) {
   if (bytes.size() < layout_.groups_begin())
     throw corrupt_error(concat("coefficient store: ", bytes.size(), " bytes for ", layout_.mcu_rows, " rows of ",
-                               layout_.row_groups, " groups; expected ", layout_.groups_begin(), " or more, for their table"));
+                               layout_.row_groups, " groups; expected ", layout_.groups_begin(),
+                               " or more, for their table"));
 }
 
 const uint8_t* StoreSource::with_slack(size_t begin, size_t length) {

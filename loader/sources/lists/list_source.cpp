@@ -201,7 +201,7 @@ class ListSource final : public Source {
 
   void check_files(const Json& row, const std::string& where) const {
     const auto check = [&](const fs::path& file) {
-      if (!fs::is_regular_file(file))
+      if (!detail::is_file(file))
         throw io_error(concat(where, ": ", file.string(), " is not there; expected the file that the list names"));
     };
     check(file_of(path_of(row, where)));

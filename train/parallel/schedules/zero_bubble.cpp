@@ -33,7 +33,9 @@ class ZeroBubble final : public PipelineSchedule {
     return schedule;
   }
 
-  int most_alive(const SchedulePlan& plan, int /*rank*/) const override { return std::min(plan.ranks, plan.micro_batches); }
+  int most_alive(const SchedulePlan& plan, int /*rank*/) const override {
+    return std::min(plan.ranks, plan.micro_batches);
+  }
 };
 
 const Registered<ScheduleKind> kZeroBubble{

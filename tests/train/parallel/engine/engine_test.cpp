@@ -91,7 +91,8 @@ TEST(EngineTest, EveryRankHasTheWeightsOfRankZeroBeforeItsUpdateIsMade) {
 }
 
 TEST(EngineTest, AMeshOfAnotherSizeIsRefused) {
-  EXPECT_EQ(message_of(ErrorKind::kBug, [] { Harness({.mesh = {.data = 2}}); }), "a mesh of 2 ranks; expected one of 1");
+  EXPECT_EQ(message_of(ErrorKind::kBug, [] { Harness({.mesh = {.data = 2}}); }),
+            "a mesh of 2 ranks; expected one of 1");
 }
 
 /// SGD with momentum and weight decay (as torch.optim.SGD) over the mean loss of all rows.
