@@ -239,7 +239,8 @@ void define_loader(nb::module_& module) {
       .value("numpy", Arrays::kNumpy)
       .value("dlpack", Arrays::kDlpack);
   module.attr("choices") = choices();
-  module.def("shuffle_text", [](const std::string& text) { return parse_shuffle("shuffle", text).text(); }, "text"_a);
+  module.def(
+      "shuffle_text", [](const std::string& text) { return parse_shuffle("shuffle", text).text(); }, "text"_a);
   define_batch(module);
   nb::class_<NativeLoader>(module, "Loader", nb::is_weak_referenceable())
       .def(
@@ -248,10 +249,10 @@ void define_loader(nb::module_& module) {
              const std::string& split, const std::string& augment, int workers, int prefetch, int64_t batch_size,
              int rank, int world_size, uint64_t seed, int64_t epoch_count, const std::string& layout,
              const std::string& shuffle, const std::string& tail, const std::string& on_corrupt,
-             const std::string& decode, const std::string& dct_scale, const std::string& read_ahead, const std::vector<std::string>& views,
-             const std::string& columns, const std::string& subset, const std::string& exclude_ids,
-             const std::string& sampler, const std::optional<Weights>& weights, const std::filesystem::path& quarantine,
-             uintptr_t allocate, uintptr_t release) {
+             const std::string& decode, const std::string& dct_scale, const std::string& read_ahead,
+             const std::vector<std::string>& views, const std::string& columns, const std::string& subset,
+             const std::string& exclude_ids, const std::string& sampler, const std::optional<Weights>& weights,
+             const std::filesystem::path& quarantine, uintptr_t allocate, uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -270,8 +271,9 @@ void define_loader(nb::module_& module) {
                                         .on_wait = check_signals};
             std::vector<std::filesystem::path> all{data};
             all.insert(all.end(), also.begin(), also.end());
-            new (self) NativeLoader(all, split, augment,
-                                    with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale, read_ahead}));
+            new (self)
+                NativeLoader(all, split, augment,
+                             with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale, read_ahead}));
           },
           nb::kw_only(), "data"_a, "also"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a,
           "rank"_a, "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a,
