@@ -46,7 +46,8 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/rows/column.h loader/rows/sample_boxes.h loader/rows/sample_order.h loader/rows/substitutes.h
   loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/observe.h loader/bottleneck/watch.h
   loader/codecs/codec.h loader/codecs/png_writer.h loader/files/field.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
-  loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h
+  loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/order/shuffle.h loader/order/shard_order.h loader/order/shard_schedule.h
+  loader/order/order_audit.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h
   loader/pack/unpack.h
   loader/pack/verify.h loader/samplers/sampler.h loader/samplers/subset.h
   loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/source.h)

@@ -1,6 +1,6 @@
 // Order: which sample stands at which position of an epoch. It is a keyed permutation in O(1) memory.
 //
-// Lives here: which sample stands at which position of an epoch, and which positions are a rank's; arithmetic alone.
+// Lives here: which sample stands at which position of an epoch, which positions are a rank's, when shards are in use.
 // Not here: samples themselves (loader/shards); SampleOrder, which knows a data set, is in loader/rows.
 #pragma once
 

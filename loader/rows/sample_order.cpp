@@ -8,6 +8,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/order/mix.h"
+#include "loader/samplers/shard_window.h"
 #include "loader/samplers/subset.h"
 
 namespace penstock {

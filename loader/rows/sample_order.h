@@ -13,12 +13,14 @@
 
 #include "loader/order/order.h"
 #include "loader/order/partition.h"
+#include "loader/order/shard_order.h"
 #include "loader/rows/loader_options.h"
 #include "loader/samplers/sampler.h"
-#include "loader/samplers/shard_window.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
+
+class ShardWindow;
 
 /// How the loader with these options divides an epoch over steps and ranks. Throws what SampleOrder throws.
 Partition partition_of(const Dataset& dataset, const LoaderOptions& options);

@@ -253,7 +253,8 @@ void define_loader(nb::module_& module) {
       .value("numpy", Arrays::kNumpy)
       .value("dlpack", Arrays::kDlpack);
   module.attr("choices") = choices();
-  module.def("shuffle_text", [](const std::string& text) { return parse_shuffle("shuffle", text).text(); }, "text"_a);
+  module.def(
+      "shuffle_text", [](const std::string& text) { return parse_shuffle("shuffle", text).text(); }, "text"_a);
   define_batch(module);
   nb::class_<NativeLoader>(module, "Loader", nb::is_weak_referenceable())
       .def(
@@ -286,8 +287,9 @@ void define_loader(nb::module_& module) {
                                         .on_wait = check_signals};
             std::vector<std::filesystem::path> all{data};
             all.insert(all.end(), also.begin(), also.end());
-            new (self) NativeLoader(all, split, augment,
-                                    with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale, read_ahead}));
+            new (self)
+                NativeLoader(all, split, augment,
+                             with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale, read_ahead}));
           },
           nb::kw_only(), "data"_a, "also"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a,
           "rank"_a, "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a,

@@ -91,7 +91,7 @@ def test_shuffles_are_refused_in_one_line(data):
             (["--shuffle", "shards(window=0)"], "shuffle shards: window is 0; expected 1 to 1048576 shards"),
             (["--shuffle", "shards(lanes=0)"],
              "shuffle shards: lanes is 0; expected 1 to 256 with a window of 256, because a lane has a shard or more"),
-            (["--shuffle", "shards(windows=9)"], 'shuffle shards: unknown key "windows"; did you mean window? it takes window, lanes'),
+            (["--shuffle", "shards(windows=9)"], 'shuffle shards: unknown key "windows"; did you mean "window"? it takes window, lanes'),
             (["--shuffle", "shards(window=9)", "--batch-size", 4],
              "loader: shuffle shards(window=9,lanes=8) with a batch size of 4; expected lanes of at most the batch size, one row or more "
              "for each"),

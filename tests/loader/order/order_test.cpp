@@ -30,6 +30,14 @@ TEST(OrderTest, IsAPermutationOfEverySize) {
   }
 }
 
+TEST(OrderTest, FindsThePositionOfEverySample) {
+  for (const uint64_t size : {1, 2, 3, 5, 8, 9, 64, 65, 1000, 65537}) {
+    const auto order = Order::shuffled(size, 3, 9);
+    for (uint64_t position = 0; position < size; ++position) ASSERT_EQ(order.position_of(order.at(position)), position);
+  }
+  EXPECT_EQ(Order::sequential(10).position_of(7), 7U);
+}
+
 TEST(OrderTest, SequentialIsTheIdentity) {
   const auto order = Order::sequential(1000);
   for (uint64_t position = 0; position < order.size(); ++position) ASSERT_EQ(order.at(position), position);

@@ -101,6 +101,14 @@ TEST(ShardOrderTest, FindsThePositionOfEveryElement) {
   }
 }
 
+TEST(ShardOrderTest, VersionOneIsThisOrder) {
+  // Runs are resumed by it: another order needs another kVersion.
+  ASSERT_EQ(ShardOrder::kVersion, 1);
+  const ShardOrder order({3, 5, 2, 4, 1, 6, 3, 2}, 4, 2, 5, 11);
+  EXPECT_EQ(elements_of(order, 2), (std::vector<uint64_t>{13, 11, 0,  2,  1, 10, 12, 6,  3,  5,  14, 21, 7,
+                                                          4,  8,  22, 23, 9, 20, 18, 25, 24, 19, 16, 15, 17}));
+}
+
 TEST(ShardOrderTest, DiffersBySeedAndByEpoch) {
   const auto shape = shapes()[0];
   const auto base = elements_of(order_of(shape), 2);
