@@ -24,10 +24,10 @@ LoaderOptions first_images_options(const Setup& setup) {
           .exclude_ids = options.exclude_ids,
           .seed = options.seed,
           .epoch_count = 1,
-          .decode = *options.decode,
-          .dct_scale = training_dct_scale(options),
           // The epochs make a record of what is corrupt, and substitutes would be drawn for other positions.
-          .on_corrupt = *options.on_corrupt == OnCorrupt::kFail ? OnCorrupt::kFail : OnCorrupt::kMask};
+          .on_corrupt = *options.on_corrupt == OnCorrupt::kFail ? OnCorrupt::kFail : OnCorrupt::kMask,
+          .decode = *options.decode,
+          .dct_scale = training_dct_scale(options)};
 }
 
 }  // namespace
