@@ -27,8 +27,6 @@ std::array<float, 3> first_three(const PerChannel<float>& values) { return {valu
 constexpr std::array<std::array<float, 4>, 3> kSameColor{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
 
 void check(const Picture& picture, const Plan& plan) {
-  if (picture.channels < 1 || picture.channels > kMaxChannels)
-    throw bug_error(concat("render: a picture of ", picture.channels, " channels; expected 1 to ", kMaxChannels));
   const Region needed = footprint(plan);
   if (needed.width == 0 || needed.height == 0) return;
   if (needed.x < picture.x || needed.y < picture.y || needed.x + needed.width > picture.x + picture.width ||
@@ -96,6 +94,9 @@ void erase_all(const RenderJob& job, const Normalization& normalization, int cha
 /// render() for a raster. Not inlined, so that the path of pictures of u8 stays as short as it was.
 [[gnu::noinline]] void render_raster(Picture picture, const Plan& whole_plan, const Normalization& normalization,
                                      Layout layout, void* output) {
+  if (picture.channels < 1 || picture.channels > kMaxChannels)
+    throw bug_error(concat("render: a picture of ", picture.channels, " channels; expected 1 to ", kMaxChannels));
+  check(picture, whole_plan);
   const Plan plan = detail::seen_from_view(whole_plan);
   picture.x -= whole_plan.view.x;
   picture.y -= whole_plan.view.y;
@@ -150,8 +151,9 @@ void render_view(const Picture& picture, const Plan& plan, const Normalization& 
 }  // namespace
 
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output) {
+  if (is_raster(picture.type, picture.channels)) [[unlikely]]
+    return render_raster(picture, plan, normalization, layout, output);
   check(picture, plan);
-  if (is_raster(picture.type, picture.channels)) return render_raster(picture, plan, normalization, layout, output);
   if (plan.view == Region{0, 0, plan.input_width, plan.input_height})
     return render_view(picture, plan, normalization, layout, output);
   Picture part = picture;  // the same pixels, with coordinates counted from the view's corner
