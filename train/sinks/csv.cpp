@@ -36,8 +36,10 @@ class CsvSink final : public Sink {
  public:
   explicit CsvSink(const SinkContext& context)
       : test_scores_(context.test_scores),
-        file_(context.folder / "metrics.csv", context.resumed_step,
-              [&](const std::string& line) { return csv_step(line, context.ended_epochs); }) {
+        file_(context.folder / "metrics.csv", context.resumed_step, [&](const std::string& line) {
+          if (line.starts_with("epoch,")) keep_columns_of(line);
+          return csv_step(line, context.ended_epochs);
+        }) {
     if (file_.is_empty()) file_.line(header(test_scores_));
   }
 
@@ -57,6 +59,12 @@ class CsvSink final : public Sink {
   }
 
  private:
+  /// The file that a resumed run goes on with may be of a version that had no columns for these scores.
+  void keep_columns_of(const std::string& header) {
+    std::erase_if(test_scores_,
+                  [&](const std::string& key) { return header.find(",test_" + key) == std::string::npos; });
+  }
+
   /// Nothing in an epoch that was not evaluated.
   static std::optional<double> score_of(const Metrics& metrics, const std::string& key) {
     for (const auto& [name, score] : metrics.test_scores)

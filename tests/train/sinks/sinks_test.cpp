@@ -250,6 +250,22 @@ TEST(CsvSinkTest, OtherScoresThanAccuracyHaveColumnsOfTheirOwn) {
   EXPECT_EQ(split(rows[2], ',').size(), split(rows[0], ',').size());
 }
 
+TEST(CsvSinkTest, AResumedRunKeepsTheColumnsOfItsFile) {
+  const TemporaryFolder folder("csv-resumed");
+  const auto sink_with = [&](int64_t resumed_step, const std::vector<std::string>& scores) {
+    return SinkRegistry::make(parse_spec("sink", "csv"),
+                              SinkContext{folder.path(), resumed_step, std::cout, INT64_MAX, scores});
+  };
+  sink_with(-1, {"rmse"})->write(epoch_metrics(1));
+  auto metrics = epoch_metrics(2);
+  metrics.test_scores = {{"mean_absolute_error", 0.25}, {"rmse", 0.5}};
+  sink_with(metrics.step, {"mean_absolute_error", "rmse"})->write(metrics);
+  const auto rows = lines_of(folder.path() / "metrics.csv");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_TRUE(rows[2].ends_with(",0.5"));
+  EXPECT_EQ(split(rows[2], ',').size(), split(rows[0], ',').size());
+}
+
 /// The files of a registered sink count as files of a run without being listed elsewhere.
 TEST(SinkTest, TheFilesOfEverySinkAreThoseThatItNamesAndGoWithTheRun) {
   auto metrics = epoch_metrics(1);
