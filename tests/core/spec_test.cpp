@@ -36,6 +36,13 @@ TEST(SpecTest, ReadsNameAndKeys) {
   EXPECT_EQ(spec.without("shear").text(), spec.text());
 }
 
+TEST(SpecTest, CommasInBracesSeparateNoKeys) {
+  const Spec spec = parse_spec("source", "webdataset(shards={a,b}-{0..1}.tar,label=c)");
+  EXPECT_EQ(spec.get("shards", ""), "{a,b}-{0..1}.tar");
+  EXPECT_EQ(spec.get("label", ""), "c");
+  EXPECT_EQ(spec.text(), "webdataset(shards={a,b}-{0..1}.tar,label=c)");
+}
+
 TEST(SpecTest, GivesDefaultsForAbsentKeys) {
   const Spec spec = parse_spec("source", "digits()");
   EXPECT_EQ(spec.text(), "digits");

@@ -23,7 +23,7 @@ using enum detail::Operation::Kind;
 /// Every rank has the same list: what it waits for makes the shape.
 class GPipe final : public PipelineSchedule {
  public:
-  Schedule operations(const SchedulePlan& plan, int rank) const override {
+  Schedule operations(const SchedulePlan& plan, int /*rank*/) const override {
     Schedule schedule;
     for (int m = 0; m < plan.micro_batches; ++m) schedule.push_back({kForward, m});
     for (int m = plan.micro_batches; m-- > 0;) schedule.push_back({kBackward, m});
