@@ -126,6 +126,8 @@ class RowMaker {
   std::vector<std::unique_ptr<const ColumnMaker>> makers_;
   std::vector<size_t> column_counts_;  // one entry per maker
   BatchFormat format_;
+  bool are_held_;  // whether samples come and go
+  int64_t group_;  // rows that are looked up together: fewer where the samples of as many could not be held at a time
 };
 
 }  // namespace penstock::detail

@@ -71,6 +71,20 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
   }
 }
 
+FileFacts facts_of(const Manifest::Shard& entry) { return {entry.byte_count, entry.xxh3}; }
+
+/// Says which shards will be opened, in the order of the manifest. An order of epochs that knows better may say so
+/// later (Files::expect()).
+void expect_shards(const std::filesystem::path& folder, const Manifest& manifest, const RankShards& share) {
+  std::vector<ExpectedFile> files;
+  for (size_t number = static_cast<size_t>(share.rank); number < manifest.shards.size();
+       number += static_cast<size_t>(share.world_size)) {
+    const auto& entry = manifest.shards[number];
+    files.push_back({folder / entry.file, facts_of(entry)});
+  }
+  files_of(folder).expect(files, /*is_order=*/false);
+}
+
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
   for (const auto& candidate : {folder, folder / split})
     if (has_manifest(candidate)) return candidate;
@@ -161,12 +175,14 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : 
   }
   state_->folder = split_folder;
   state_->manifest = read_manifest(split_folder);
+  expect_shards(split_folder, state_->manifest, share);
   for (const auto& entry : state_->manifest.shards) {
     const auto number = static_cast<int>(state_->shards.size());
     auto& shard = state_->shards.emplace_back();
     state_->begins.push_back(state_->begins.back() + entry.sample_count);
     if (number % share.world_size != share.rank) continue;
-    shard = std::make_shared<const ShardReader>(split_folder / entry.file, state_->manifest.fields);
+    shard = std::make_shared<const ShardReader>(split_folder / entry.file, state_->manifest.fields, facts_of(entry));
+    const FileHold held = shard->hold();
     check_shard(*shard, state_->manifest, entry);
   }
   state_->parts = {{split_folder, 0, size()}};
@@ -241,6 +257,15 @@ FieldBytes Dataset::field(uint64_t index, size_t number) const {
   const auto place = place_of(index);
   state_->check_once(size() * (1 + number) + index, [&] { place.shard.check_field_crc(place.row, number); });
   return place.shard.field(place.row, number);
+}
+
+FileHold Dataset::hold(uint64_t index) const { return place_of(index).shard.hold(); }
+
+uint64_t Dataset::room_shards() const {
+  uint64_t room_bytes = UINT64_MAX, largest = 1;
+  for (const auto& part : state_->parts) room_bytes = std::min(room_bytes, files_of(part.folder).room_bytes());
+  for (const auto& entry : state_->manifest.shards) largest = std::max(largest, entry.byte_count);
+  return room_bytes == UINT64_MAX ? room_bytes : room_bytes / largest;
 }
 
 size_t Dataset::field_number(const std::string& name) const {

@@ -1,0 +1,177 @@
+// ShardCache: get, or fetch, or wait for who fetches.
+#include "loader/cache/shard_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/cache/download.h"
+#include "loader/far/http.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr auto kStep = std::chrono::milliseconds(5);
+constexpr auto kWatchStep = std::chrono::milliseconds(50);
+constexpr int64_t kStoppedAfter_ns = 4'000'000'000;   // another's download that has not moved for so long
+constexpr int64_t kNoRoomAfter_ns = 60'000'000'000;
+
+std::string limit_of_environment() {
+  const char* const text = std::getenv(kCacheLimitVariable);
+  return text == nullptr ? "" : text;
+}
+
+/// Watches a download of another process.
+class Others {
+ public:
+  /// Whether it has stopped: killed ones lose their lock and are not seen here.
+  bool has_stopped(const std::filesystem::path& path, uint64_t byte_count) {
+    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const auto progress = file ? read_progress(file.descriptor(), byte_count) : std::nullopt;
+    const std::pair seen(progress ? progress->done : 0, progress ? progress->beat : 0);
+    if (seen != seen_) changed_ns_ = now_ns();
+    seen_ = seen;
+    return now_ns() - changed_ns_ > kStoppedAfter_ns;
+  }
+
+ private:
+  std::pair<uint64_t, uint64_t> seen_{0, 0};
+  int64_t changed_ns_ = now_ns();
+};
+
+}  // namespace
+
+ShardCache& ShardCache::instance() {
+  static auto& cache = *new ShardCache;  // never destroyed, because the last threads of a program may still read
+  return cache;
+}
+
+ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()) {
+  start_transport();  // its own end must come after this one's
+  watcher_ = std::thread([this] { keep_watch(); });
+  std::atexit([] {
+    instance().is_ending_ = true;
+    instance().watcher_.join();
+  });
+}
+
+/// Lets go of what is not read when another process wants room.
+void ShardCache::keep_watch() {
+  uint64_t seen = folder_.room_wishes();
+  while (!is_ending_) {
+    std::this_thread::sleep_for(kWatchStep);
+    if (const uint64_t now = folder_.room_wishes(); std::exchange(seen, now) != now) drop_all();
+  }
+}
+
+void ShardCache::add(const std::string& xxh3, Droppable& holder) {
+  const std::lock_guard lock(mutex_);
+  holders_.emplace(xxh3, &holder);
+}
+
+void ShardCache::remove(const std::string& xxh3, Droppable& holder) {
+  const std::lock_guard lock(mutex_);
+  for (auto [at, end] = holders_.equal_range(xxh3); at != end; ++at) {
+    if (at->second != &holder) continue;
+    holders_.erase(at);
+    return;
+  }
+}
+
+void ShardCache::drop(const std::string& xxh3) {
+  const std::lock_guard lock(mutex_);
+  for (auto [at, end] = holders_.equal_range(xxh3); at != end; ++at) at->second->drop_unless_read();
+}
+
+void ShardCache::drop_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [xxh3, holder] : holders_) holder->drop_unless_read();
+}
+
+void ShardCache::set_next_uses(std::map<std::string, uint64_t> next_uses) {
+  const std::lock_guard lock(mutex_);
+  next_uses_ = std::move(next_uses);
+}
+
+CacheFolder::Place ShardCache::take(const FarShard& shard, bool evicts, bool is_beside) {
+  std::map<std::string, uint64_t> next_uses;
+  {
+    const std::lock_guard lock(mutex_);
+    next_uses = next_uses_;
+  }
+  const auto next_use = [&](const std::string& xxh3) -> std::optional<uint64_t> {
+    const auto found = next_uses.find(xxh3);
+    return found == next_uses.end() ? std::nullopt : std::optional(found->second);
+  };
+  return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside, next_use,
+                      [this](const std::string& xxh3) { drop(xxh3); });
+}
+
+void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
+  try {
+    counts_.refetched +=
+        static_cast<uint64_t>(detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_));
+  } catch (const Error& error) {
+    // What came stays for the next one, unless it is known to be wrong.
+    const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
+    if (error.kind() == ErrorKind::kCorrupt || !progress || progress->done == 0) folder_.discard(place);
+    throw;
+  }
+  folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count);
+  ++counts_.fetched;
+}
+
+OpenFile ShardCache::get(const FarShard& shard) {
+  if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+    ++counts_.hits;
+    return file;
+  }
+  Others others;
+  bool is_beside = false;
+  const int64_t start_ns = now_ns();
+  for (;;) {
+    auto place = take(shard, /*evicts=*/true, is_beside);
+    if (place.kind == CacheFolder::Place::Kind::kTaken) {
+      // Another process may have finished it between the look and the lock.
+      if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+        folder_.discard(place);
+        return file;
+      }
+      download(shard, place);
+      return std::move(place.file);
+    }
+    ++counts_.waits;
+    if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
+      folder_.ask_for_room();
+      if (now_ns() - start_ns > kNoRoomAfter_ns)
+        throw config_error(concat("--cache-limit: is ", folder_.limit_bytes(), " bytes, and all of them are being ",
+                                  "read; expected room for ", shard.facts.byte_count, " more for ", shard.address,
+                                  ": a higher limit, or fewer ranks and workers"));
+    } else {
+      is_beside = !place.path.empty() && others.has_stopped(place.path, shard.facts.byte_count);
+    }
+    std::this_thread::sleep_for(kStep);
+    if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
+  }
+}
+
+bool ShardCache::fetch_ahead(const FarShard& shard) {
+  if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return true;
+  auto place = take(shard, /*evicts=*/false, /*is_beside=*/false);
+  if (place.kind != CacheFolder::Place::Kind::kTaken) return false;
+  if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+    folder_.discard(place);
+    return true;
+  }
+  download(shard, place);
+  return true;
+}
+
+}  // namespace penstock::detail
