@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
@@ -15,7 +16,10 @@ Ahead& Ahead::instance() {
 }
 
 Ahead::Ahead() : cache_(ShardCache::instance()) {
-  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {  // with fewer threads less is fetched ahead
+  }
   std::atexit([] {
     auto& ahead = instance();
     {
@@ -28,15 +32,14 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
   });
 }
 
-void Ahead::expect(std::vector<FarShard> shards, bool is_order) {
+void Ahead::expect(const std::vector<FarShard>& shards, bool is_order) {
   std::map<std::string, uint64_t> next_uses;
-  if (is_order)
-    for (size_t i = 0; i < shards.size(); ++i) next_uses.emplace(shards[i].facts.xxh3, i);
-  cache_.set_next_uses(std::move(next_uses));
+  for (size_t i = 0; i < shards.size(); ++i) next_uses.emplace(shards[i].facts.xxh3, i);
+  if (is_order) cache_.set_next_uses(std::move(next_uses));
   {
     const std::lock_guard lock(mutex_);
-    expected_ = std::move(shards);
-    next_ = 0;
+    if (is_order) expected_.clear();
+    expected_.insert(expected_.end(), shards.begin(), shards.end());
   }
   changed_.notify_all();
 }
@@ -44,9 +47,10 @@ void Ahead::expect(std::vector<FarShard> shards, bool is_order) {
 void Ahead::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_ending_ || next_ < expected_.size(); });
+    changed_.wait(lock, [this] { return is_ending_ || !expected_.empty(); });
     if (is_ending_) return;
-    const FarShard shard = expected_[next_++];
+    const FarShard shard = std::move(expected_.front());
+    expected_.pop_front();
     lock.unlock();
     try {
       cache_.fetch_ahead(shard);

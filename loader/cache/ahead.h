@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -18,9 +19,9 @@ class Ahead {
   static constexpr int kThreads = 4;
   static Ahead& instance();
 
-  /// Replaces what was expected before. `is_order`: that is also the order of their next uses, by which the cache
+  /// Adds to what is expected. `is_order`: replaces it, and is also the order of the next uses, by which the cache
   /// chooses what leaves it.
-  void expect(std::vector<FarShard> shards, bool is_order);
+  void expect(const std::vector<FarShard>& shards, bool is_order);
 
  private:
   Ahead();
@@ -29,8 +30,7 @@ class Ahead {
   ShardCache& cache_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<FarShard> expected_;
-  size_t next_ = 0;
+  std::deque<FarShard> expected_;
   bool is_ending_ = false;
   std::vector<std::thread> threads_;
 };

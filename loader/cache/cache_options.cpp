@@ -42,8 +42,8 @@ uint64_t parse_byte_limit(const std::string& where, const std::string& text, uin
   const std::string_view rest(stop, static_cast<size_t>(end - stop));
   const double bytes = failure == std::errc() ? number * unit_of(rest, disk_bytes) : 0;
   if (bytes >= 1 && bytes < 9e18 && (rest != "%" || number <= 100)) return static_cast<uint64_t>(std::llround(bytes));
-  throw config_error(concat(where, ": is ", in_quotes(text), "; expected bytes as in 100gb, 500mb or 123456, or a part ",
-                            "of the disk as in 80%"));
+  throw config_error(concat(where, ": is ", in_quotes(text),
+                            "; expected bytes as in 100gb, 500mb or 123456, or a part ", "of the disk as in 80%"));
 }
 
 }  // namespace penstock

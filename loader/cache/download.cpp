@@ -52,8 +52,7 @@ class Arrival {
     std::vector<uint8_t> buffer(kReadBytes);
     while (progress_.done < left.done) {
       const size_t wanted = std::min<uint64_t>(buffer.size(), left.done - progress_.done);
-      const ssize_t count =
-          pread(place_.file.descriptor(), buffer.data(), wanted, static_cast<off_t>(progress_.done));
+      const ssize_t count = pread(place_.file.descriptor(), buffer.data(), wanted, static_cast<off_t>(progress_.done));
       if (count <= 0) return restart();
       XXH3_128bits_update(state_.get(), buffer.data(), static_cast<size_t>(count));
       progress_.done += static_cast<uint64_t>(count);
@@ -80,7 +79,8 @@ class Arrival {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, hash);
     std::string hex;
-    for (const unsigned char byte : canonical.digest) hex += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+    for (const unsigned char byte : canonical.digest)
+      hex += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
     return hex;
   }
 

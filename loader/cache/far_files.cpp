@@ -52,15 +52,17 @@ class FarFiles final : public Files {
     std::vector<FarShard> shards;
     for (const auto& file : files)
       if (!file.facts.xxh3.empty()) shards.push_back(shard_of(file.path, file.facts));
-    detail::Ahead::instance().expect(std::move(shards), is_order);
+    detail::Ahead::instance().expect(shards, is_order);
   }
 
-  uint64_t room_bytes() const override { return ShardCache::instance().limit_bytes(); }
+  uint64_t room(uint64_t byte_count) const override { return ShardCache::instance().room(byte_count); }
 
   bool exists(const fs::path& path) const override { return detail::object_exists(*origin_, path.string()); }
 
  private:
-  FarShard shard_of(const fs::path& path, const FileFacts& facts) const { return {path.string(), facts, origin_.get()}; }
+  FarShard shard_of(const fs::path& path, const FileFacts& facts) const {
+    return {path.string(), facts, origin_.get()};
+  }
 
   std::unique_ptr<Origin> origin_;
 };

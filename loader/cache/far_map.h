@@ -14,8 +14,8 @@
 namespace penstock::detail {
 
 /// A range of addresses as long as the shard. While somebody holds it, the shard's file in the cache is mapped there;
-/// otherwise the cache may take the file away, and the range has no memory until the next hold(). A hold of a shard that
-/// is mapped costs one atomic operation, so that it can be taken for every sample.
+/// otherwise the cache may take the file away, and the range has no memory until the next hold(). A hold of a shard
+/// that is mapped costs one atomic operation, so that it can be taken for every sample.
 class FarMap final : public FileMap, private Droppable {
  public:
   FarMap(const FarShard& shard, ShardCache& cache);

@@ -79,7 +79,8 @@ CacheFolder::CacheFolder(fs::path folder, const std::string& limit_text) : folde
   std::error_code failure;
   fs::create_directories(folder_, failure);
   if (failure)
-    throw io_error(concat(folder_.string(), ": ", failure.message(), "; expected a folder for the cache (--cache-dir)"));
+    throw io_error(
+        concat(folder_.string(), ": ", failure.message(), "; expected a folder for the cache (--cache-dir)"));
   struct statfs disk {};
   if (statfs(folder_.c_str(), &disk) == 0 && disk.f_type == NFS_SUPER_MAGIC)
     throw config_error(concat("--cache-dir ", folder_.string(), ": is on NFS; expected a disk of this machine"));
@@ -120,7 +121,8 @@ void CacheFolder::open_marker() {
   marker_ = static_cast<Marker*>(map);
   if (marker_->text[0] == '\0') std::memcpy(marker_->text, kMarkerText, sizeof kMarkerText);
   if (std::memcmp(marker_->text, kMarkerText, sizeof kMarkerText) != 0)
-    throw config_error(concat(file.string(), ": is not the marker of a cache of this version; expected another folder"));
+    throw config_error(
+        concat(file.string(), ": is not the marker of a cache of this version; expected another folder"));
 }
 
 void CacheFolder::agree_on_limit(const std::string& limit_text) {
@@ -141,6 +143,10 @@ void CacheFolder::agree_on_limit(const std::string& limit_text) {
   }
   marker_->limit_bytes = limit_bytes_;
   set_lock(marker_file_.descriptor(), F_RDLCK, kUsersByte);  // as long as this process lives
+}
+
+uint64_t CacheFolder::room(uint64_t byte_count) const {
+  return limit_bytes_ < kMarkerBytes ? 0 : (limit_bytes_ - kMarkerBytes) / on_disk(byte_count + sizeof(Progress));
 }
 
 CacheFolder::Lock::Lock(CacheFolder& folder) : folder_(folder), mutex_lock_(folder.mutex_) {

@@ -52,6 +52,8 @@ class CacheFolder {
 
   const std::filesystem::path& path() const { return folder_; }
   uint64_t limit_bytes() const { return limit_bytes_; }
+  /// How many shards of `byte_count` bytes the limit allows, while all of them may still be on their way.
+  uint64_t room(uint64_t byte_count) const;
 
   /// A whole shard of that many bytes, held for reading; none if there is none.
   OpenFile open_whole(const std::string& xxh3, uint64_t byte_count) const;
@@ -60,7 +62,7 @@ class CacheFolder {
   struct Place {
     enum class Kind { kTaken, kBusy, kNoRoom };
     Kind kind = Kind::kBusy;
-    OpenFile file{};                // kTaken: locked
+    OpenFile file{};  // kTaken: locked
     std::filesystem::path path{};
   };
   /// Takes `byte_count` bytes for `xxh3`, or the place that an ended process has left. `drop` is asked to let go of a
@@ -119,10 +121,10 @@ class CacheFolder::Lock {
 
 /// What a place holds behind the bytes of the shard while they come.
 struct Progress {
-  char magic[8];      // kProgressMagic
-  uint64_t done;      // bytes from the first one that are there
-  uint64_t beat;      // grows while the download lives
-  char etag[128];     // of the object, "" if it has none or a longer one
+  char magic[8];   // kProgressMagic
+  uint64_t done;   // bytes from the first one that are there
+  uint64_t beat;   // grows while the download lives
+  char etag[128];  // of the object, "" if it has none or a longer one
 };
 constexpr char kProgressMagic[8] = {'p', 's', 'p', 'a', 'r', 't', '1', '\n'};
 

@@ -2,15 +2,18 @@
 #include "loader/cache/shard_cache.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
+#include <system_error>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "loader/cache/download.h"
 #include "loader/far/http.h"
@@ -20,7 +23,7 @@ namespace {
 
 constexpr auto kStep = std::chrono::milliseconds(5);
 constexpr auto kWatchStep = std::chrono::milliseconds(50);
-constexpr int64_t kStoppedAfter_ns = 4'000'000'000;   // another's download that has not moved for so long
+constexpr int64_t kStoppedAfter_s = 3;
 constexpr int64_t kNoRoomAfter_ns = 60'000'000'000;
 
 std::string limit_of_environment() {
@@ -28,23 +31,14 @@ std::string limit_of_environment() {
   return text == nullptr ? "" : text;
 }
 
-/// Watches a download of another process.
-class Others {
- public:
-  /// Whether it has stopped: killed ones lose their lock and are not seen here.
-  bool has_stopped(const std::filesystem::path& path, uint64_t byte_count) {
-    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    const auto progress = file ? read_progress(file.descriptor(), byte_count) : std::nullopt;
-    const std::pair seen(progress ? progress->done : 0, progress ? progress->beat : 0);
-    if (seen != seen_) changed_ns_ = now_ns();
-    seen_ = seen;
-    return now_ns() - changed_ns_ > kStoppedAfter_ns;
-  }
-
- private:
-  std::pair<uint64_t, uint64_t> seen_{0, 0};
-  int64_t changed_ns_ = now_ns();
-};
+/// Whether the download of another process has not noted for a while how far it is, which it does at least every
+/// second. Killed ones lose their lock and are not seen here.
+bool has_stopped(const std::filesystem::path& path) {
+  struct stat status {};
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return stat(path.c_str(), &status) == 0 && now.tv_sec - status.st_mtim.tv_sec > kStoppedAfter_s;
+}
 
 }  // namespace
 
@@ -55,7 +49,11 @@ ShardCache& ShardCache::instance() {
 
 ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()) {
   start_transport();  // its own end must come after this one's
-  watcher_ = std::thread([this] { keep_watch(); });
+  try {
+    watcher_ = std::thread([this] { keep_watch(); });
+  } catch (const std::system_error&) {
+    throw threads_error("the cache of far shards", 1, 0, "a thread for it");
+  }
   std::atexit([] {
     instance().is_ending_ = true;
     instance().watcher_.join();
@@ -121,7 +119,8 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
     const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
-    if (error.kind() == ErrorKind::kCorrupt || !progress || progress->done == 0) folder_.discard(place);
+    const bool is_there = bool{folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)};  // by another process
+    if (error.kind() == ErrorKind::kCorrupt || !progress || progress->done == 0 || is_there) folder_.discard(place);
     throw;
   }
   folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count);
@@ -133,7 +132,6 @@ OpenFile ShardCache::get(const FarShard& shard) {
     ++counts_.hits;
     return file;
   }
-  Others others;
   bool is_beside = false;
   const int64_t start_ns = now_ns();
   for (;;) {
@@ -155,7 +153,7 @@ OpenFile ShardCache::get(const FarShard& shard) {
                                   "read; expected room for ", shard.facts.byte_count, " more for ", shard.address,
                                   ": a higher limit, or fewer ranks and workers"));
     } else {
-      is_beside = !place.path.empty() && others.has_stopped(place.path, shard.facts.byte_count);
+      is_beside = !place.path.empty() && has_stopped(place.path);
     }
     std::this_thread::sleep_for(kStep);
     if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;

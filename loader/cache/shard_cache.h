@@ -60,7 +60,7 @@ class ShardCache {
 
   /// The next uses of shards, as far as they are known.
   void set_next_uses(std::map<std::string, uint64_t> next_uses);
-  uint64_t limit_bytes() const { return folder_.limit_bytes(); }
+  uint64_t room(uint64_t byte_count) const { return folder_.room(byte_count); }
   const std::filesystem::path& folder() const { return folder_.path(); }
   CacheCounts& counts() { return counts_; }
   void end_transfers() { is_ending_ = true; }  ///< Gives up what is on its way, at the end of the process.

@@ -154,9 +154,9 @@ std::string output_of(const std::string& command, const std::string& source) {
 
 std::optional<Credentials> from_profile() {
   const std::string name = profile_name();
-  Credentials found{profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"),
-                    profile_value("aws_session_token"), 0,
-                    concat("profile ", in_quotes(name), " in ", file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials"))};
+  Credentials found{
+      profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"), profile_value("aws_session_token"), 0,
+      concat("profile ", in_quotes(name), " in ", file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials"))};
   if (!found.key_id.empty() && !found.secret.empty()) return found;
   if (const auto command = profile_value("credential_process"); !command.empty()) {
     const std::string source = concat("credential_process of profile ", in_quotes(name));

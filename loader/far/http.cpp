@@ -176,7 +176,8 @@ curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
   set(handle, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(handle, CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
   const bool is_secure = request.url.starts_with("https:");
-  set(handle, CURLOPT_REDIR_PROTOCOLS, static_cast<long>(is_secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  set(handle, CURLOPT_REDIR_PROTOCOLS,
+      static_cast<long>(is_secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
   set(handle, CURLOPT_FOLLOWLOCATION, request.follows_redirects ? 1L : 0L);
   set(handle, CURLOPT_MAXREDIRS, kMostRedirects);
   set(handle, CURLOPT_FRESH_CONNECT, request.on_new_connection ? 1L : 0L);
@@ -200,22 +201,29 @@ curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
 
 Attempt::End end_of(CURLcode code) {
   switch (code) {
-    case CURLE_OK: return Attempt::End::kAnswered;
+    case CURLE_OK:
+      return Attempt::End::kAnswered;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_CONNECT: return Attempt::End::kNoHost;
-    case CURLE_OPERATION_TIMEDOUT: return Attempt::End::kStalled;
+    case CURLE_COULDNT_CONNECT:
+      return Attempt::End::kNoHost;
+    case CURLE_OPERATION_TIMEDOUT:
+      return Attempt::End::kStalled;
     case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE: return Attempt::End::kDistrusted;
+    case CURLE_SSL_CACERT_BADFILE:
+      return Attempt::End::kDistrusted;
     case CURLE_TOO_MANY_REDIRECTS:
     case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_URL_MALFORMAT: return Attempt::End::kRedirects;
+    case CURLE_URL_MALFORMAT:
+      return Attempt::End::kRedirects;
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
-    case CURLE_SSL_CONNECT_ERROR: return Attempt::End::kLost;
-    default: return Attempt::End::kOther;
+    case CURLE_SSL_CONNECT_ERROR:
+      return Attempt::End::kLost;
+    default:
+      return Attempt::End::kOther;
   }
 }
 

@@ -1,4 +1,5 @@
-// One exchange over HTTP: a request, its answer, and how it ended. The transport is libcurl, loaded when it is first used.
+// One exchange over HTTP: a request, its answer, and how it ended. The transport is libcurl, loaded when it is first
+// used.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct HttpRequest {
   bool follows_redirects = true;
   bool on_new_connection = false;
   double connect_timeout_s = 10;
-  double stall_timeout_s = 10;  // the longest time without a byte
+  double stall_timeout_s = 10;      // the longest time without a byte
   std::function<bool()> on_wait{};  // called about every second, also when no byte comes; false ends the exchange
 };
 

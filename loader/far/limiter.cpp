@@ -2,12 +2,15 @@
 #include "loader/far/limiter.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace penstock::detail {
 
-RequestLimiter::Turn::Turn(RequestLimiter& limiter) : limiter_(limiter) {
+RequestLimiter::Turn::Turn(RequestLimiter& limiter, const std::function<bool()>& on_wait) : limiter_(limiter) {
+  constexpr auto kStep = std::chrono::milliseconds(250);
   std::unique_lock lock(limiter_.mutex_);
-  limiter_.freed_.wait(lock, [this] { return limiter_.running_ < limiter_.limit_; });
+  while (!limiter_.freed_.wait_for(lock, kStep, [this] { return limiter_.running_ < limiter_.limit_; }))
+    if (!on_wait()) break;
   ++limiter_.running_;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 
 namespace penstock::detail {
@@ -13,10 +14,11 @@ class RequestLimiter {
  public:
   explicit RequestLimiter(int most) : most_(most), limit_(most) {}
 
-  /// Waits for a turn, and has it until it is destroyed.
+  /// Waits for a turn, and has it until it is destroyed. Calls `on_wait` four times a second meanwhile, and goes ahead
+  /// without a turn when that returns false.
   class Turn {
    public:
-    explicit Turn(RequestLimiter& limiter);
+    Turn(RequestLimiter& limiter, const std::function<bool()>& on_wait);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;

@@ -22,7 +22,8 @@ class PlainOrigin final : public Origin {
   HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) override {
     const Url url = Url::parse(address);
     std::string path;  // as it was typed, but for bytes that no request line may have
-    for (const char c : url.path) path += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : percent_encoded({&c, 1}, true);
+    for (const char c : url.path)
+      path += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : percent_encoded({&c, 1}, true);
     return {.url = concat(url.scheme, "://", url.host, path), .headers = std::move(headers)};
   }
 };
@@ -151,8 +152,7 @@ class GoogleOrigin final : public SigningOrigin {
 BucketAddress bucket_address(const std::string& endpoint, const std::string& region, const std::string& bucket) {
   const bool has_dot = bucket.find('.') != std::string::npos;
   if (endpoint.empty()) {
-    const std::string service =
-        concat("s3.", region, ".amazonaws.com", region.starts_with("cn-") ? ".cn" : "");
+    const std::string service = concat("s3.", region, ".amazonaws.com", region.starts_with("cn-") ? ".cn" : "");
     return has_dot ? BucketAddress{"https://" + service, "/" + bucket}
                    : BucketAddress{concat("https://", bucket, ".", service), ""};
   }
@@ -161,11 +161,11 @@ BucketAddress bucket_address(const std::string& endpoint, const std::string& reg
   const size_t begin = base.find("://") + 3;
   const size_t slash = base.find('/', begin);
   const std::string host = base.substr(begin, slash == std::string::npos ? slash : slash - begin);
-  const bool is_address = host.find(':') != std::string::npos || host == "localhost" ||
-                          std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || std::isdigit(c) != 0; });
+  const bool is_address =
+      host.find(':') != std::string::npos || host == "localhost" ||
+      std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || std::isdigit(c) != 0; });
   const std::string folder = slash == std::string::npos ? "" : base.substr(slash);
-  if (is_address || has_dot || !folder.empty())
-    return {base.substr(0, begin) + host, concat(folder, "/", bucket)};
+  if (is_address || has_dot || !folder.empty()) return {base.substr(0, begin) + host, concat(folder, "/", bucket)};
   return {concat(base.substr(0, begin), bucket, ".", host), ""};
 }
 

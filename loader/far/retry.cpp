@@ -31,14 +31,19 @@ Verdict verdict_of_status(const Attempt& attempt) {
 
 Verdict verdict_of(const Attempt& attempt) {
   switch (attempt.end) {
-    case Attempt::End::kAnswered: return verdict_of_status(attempt);
+    case Attempt::End::kAnswered:
+      return verdict_of_status(attempt);
     case Attempt::End::kNoHost:
     case Attempt::End::kLost:
     case Attempt::End::kWrongRange:
-    case Attempt::End::kOther: return Verdict::kAgain;
-    case Attempt::End::kStalled: return Verdict::kReconnect;
-    case Attempt::End::kDistrusted: return Verdict::kRefused;
-    case Attempt::End::kRedirects: return Verdict::kFailed;
+    case Attempt::End::kOther:
+      return Verdict::kAgain;
+    case Attempt::End::kStalled:
+      return Verdict::kReconnect;
+    case Attempt::End::kDistrusted:
+      return Verdict::kRefused;
+    case Attempt::End::kRedirects:
+      return Verdict::kFailed;
   }
   return Verdict::kFailed;
 }

@@ -10,34 +10,34 @@ namespace penstock::detail {
 /// How one attempt to get bytes ended.
 struct Attempt {
   enum class End {
-    kAnswered,      // there is a status
-    kNoHost,        // the name is unknown, or nobody listens there
-    kLost,          // the connection broke, or the body was shorter than its header said
-    kStalled,       // no byte for the download timeout
-    kWrongRange,    // Content-Range is not what was asked for
-    kDistrusted,    // the certificate does not hold
-    kRedirects,     // too many redirects, or one to a scheme that is not followed
-    kOther,         // anything else that the transport says
+    kAnswered,    // there is a status
+    kNoHost,      // the name is unknown, or nobody listens there
+    kLost,        // the connection broke, or the body was shorter than its header said
+    kStalled,     // no byte for the download timeout
+    kWrongRange,  // Content-Range is not what was asked for
+    kDistrusted,  // the certificate does not hold
+    kRedirects,   // too many redirects, or one to a scheme that is not followed
+    kOther,       // anything else that the transport says
   };
   End end = End::kAnswered;
   int status = 0;
-  std::string code{};                       // of S3's error document: "SlowDown", "ExpiredToken"
-  std::optional<double> retry_after_s{};    // of the header
-  bool has_host_answered = false;           // before, in this process
+  std::string code{};                     // of S3's error document: "SlowDown", "ExpiredToken"
+  std::optional<double> retry_after_s{};  // of the header
+  bool has_host_answered = false;         // before, in this process
 };
 
 /// What to do next.
 enum class Verdict {
   kDone,
-  kAgain,           // after back_off_s(), from the byte that was reached
-  kAgainSlower,     // besides, fewer requests at a time
-  kReconnect,       // at once, on a new connection, from the byte that was reached
-  kRenew,           // with new credentials, once
-  kSetClock,        // with the clock of the service, once
-  kRestart,         // the object changed: from the first byte, once
-  kMissing,         // io_error: no such object
-  kRefused,         // config_error: credentials, region or certificate
-  kFailed,          // io_error
+  kAgain,        // after back_off_s(), from the byte that was reached
+  kAgainSlower,  // besides, fewer requests at a time
+  kReconnect,    // at once, on a new connection, from the byte that was reached
+  kRenew,        // with new credentials, once
+  kSetClock,     // with the clock of the service, once
+  kRestart,      // the object changed: from the first byte, once
+  kMissing,      // io_error: no such object
+  kRefused,      // config_error: credentials, region or certificate
+  kFailed,       // io_error
 };
 
 Verdict verdict_of(const Attempt& attempt);

@@ -79,7 +79,8 @@ struct ContentRange {
 
 std::optional<ContentRange> parse_content_range(const std::string& text) {
   const size_t minus = text.find('-'), slash = text.find('/');
-  if (!text.starts_with("bytes ") || minus == std::string::npos || slash == std::string::npos || slash < minus) return {};
+  if (!text.starts_with("bytes ") || minus == std::string::npos || slash == std::string::npos || slash < minus)
+    return {};
   const auto begin = number_of(std::string_view(text).substr(6, minus - 6));
   const auto total = number_of(std::string_view(text).substr(slash + 1));
   if (!begin || !total) return {};
@@ -110,7 +111,7 @@ class Run {
 
  private:
   HttpResponse attempt() {
-    std::map<std::string, std::string> headers{{"accept-encoding", "identity"}};
+    std::map<std::string, std::string> headers;
     if (wish_.begin > 0 || wish_.end || reached_ > 0)
       headers["range"] = concat("bytes=", reached_, "-", wish_.end ? std::to_string(*wish_.end - 1) : "");
     // A weak ETag never matches (RFC 9110, 13.1.1); it is compared here instead.
@@ -124,10 +125,9 @@ class Run {
     is_first_ = true;
     HttpResponse response;
     {
-      const RequestLimiter::Turn turn(limiter());
-      response = exchange(request, [this](const HttpResponse& head, std::span<const uint8_t> bytes) {
-        return take(head, bytes);
-      });
+      const RequestLimiter::Turn turn(limiter(), callbacks_.on_wait);
+      response = exchange(
+          request, [this](const HttpResponse& head, std::span<const uint8_t> bytes) { return take(head, bytes); });
     }
     auto& attempt = response.attempt;
     if (attempt.status != 0) known_hosts().add(host_);
@@ -203,12 +203,14 @@ class Run {
     const Verdict verdict = verdict_of(response.attempt);
     is_on_new_connection_ = verdict == Verdict::kReconnect || response.attempt.end == Attempt::End::kLost;
     switch (verdict) {
-      case Verdict::kDone: return;
+      case Verdict::kDone:
+        return;
       case Verdict::kAgainSlower:
         limiter().slow_down();
         transfer_counts().slow_downs.fetch_add(1, std::memory_order_relaxed);
         return wait(response);
-      case Verdict::kAgain: return wait(response);
+      case Verdict::kAgain:
+        return wait(response);
       case Verdict::kReconnect:
         transfer_counts().stalls.fetch_add(1, std::memory_order_relaxed);
         return wait(response);
@@ -219,11 +221,13 @@ class Run {
         if (!std::exchange(has_set_clock_, true) && origin_.set_clock(response.header("date"))) return;
         throw config_error(concat(wish_.address, ": the clock of this machine is not that of the service, which says ",
                                   in_quotes(response.header("date")), "; expected a clock that is set"));
-      case Verdict::kRestart: throw ObjectChanged{"the service says that it is another object than before (412)"};
+      case Verdict::kRestart:
+        throw ObjectChanged{"the service says that it is another object than before (412)"};
       case Verdict::kMissing:
         throw MissingObject(concat(wish_.address, ": no such object (", status_of(response), "); expected one"),
                             response.attempt.code);
-      case Verdict::kRefused: throw refusal(response);
+      case Verdict::kRefused:
+        throw refusal(response);
       case Verdict::kFailed:
         throw io_error(concat(wish_.address, ": ", status_of(response), "; expected its bytes"));
     }
@@ -253,7 +257,8 @@ class Run {
   }
 
   Error given_up() const {
-    return io_error(concat(wish_.address, ": the transfer was given up at byte ", reached_, "; expected nobody to wait for it"));
+    return io_error(
+        concat(wish_.address, ": the transfer was given up at byte ", reached_, "; expected nobody to wait for it"));
   }
   std::string status_of(const HttpResponse& response) const {
     const auto& attempt = response.attempt;
@@ -266,8 +271,9 @@ class Run {
 
   Error refusal(const HttpResponse& response) {
     if (response.attempt.end == Attempt::End::kDistrusted)
-      return config_error(concat(wish_.address, ": ", shortened(response.problem),
-                                 "; expected a certificate that the system trusts, or one of the file in AWS_CA_BUNDLE"));
+      return config_error(
+          concat(wish_.address, ": ", shortened(response.problem),
+                 "; expected a certificate that the system trusts, or one of the file in AWS_CA_BUNDLE"));
     const std::string region = response.header("x-amz-bucket-region");
     if (!region.empty() && region != origin_.region_text())
       return config_error(concat(wish_.address, ": the bucket is in ", region, ", asked as in ", origin_.region_text(),

@@ -18,11 +18,13 @@ bool is_unreserved(char c) {
 
 Url Url::parse(std::string_view text) {
   const size_t colon = text.find("://");
-  // The address is not shown before it is known that no password is in it.
+  // The address is not shown before it is known that no password is in it, which may have a / in it as well.
   const std::string_view after = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 3);
   const std::string_view host = after.substr(0, after.find('/'));
-  if (host.find('@') != std::string_view::npos)
-    throw config_error("address: has a user's name or password before an @; expected https://HOST/FOLDER");
+  const bool is_bucket = text.starts_with("s3:") || text.starts_with("gs:");
+  if (is_bucket ? host.find_first_of("@:") != std::string_view::npos : after.find('@') != std::string_view::npos)
+    throw config_error(
+        "address: has a user's name or password before an @; expected https://HOST/FOLDER or s3://BUCKET/FOLDER");
   const auto refuse = [&](const char* fact, const char* expected) {
     return config_error(concat(shortened(text), ": ", fact, "; expected ", expected));
   };

@@ -127,10 +127,10 @@ class Files {
     return open(path)->map();
   }
   /// Says which files will be read next: in this order if `is_order`, otherwise in any. What comes from far fetches
-  /// them ahead of time, and keeps those the longest that are needed soonest. A later call replaces an earlier one.
+  /// them ahead of time, and keeps those longest that are needed soonest. A later order replaces an earlier one.
   virtual void expect(const std::vector<ExpectedFile>& /*files*/, bool /*is_order*/) const {}
-  /// How many bytes of files that need a hold can be held at a time.
-  virtual uint64_t room_bytes() const { return UINT64_MAX; }
+  /// How many files of `byte_count` bytes can be held at a time, where they need a hold.
+  virtual uint64_t room(uint64_t /*byte_count*/) const { return UINT64_MAX; }
   /// Throws when it cannot be found out.
   virtual bool exists(const std::filesystem::path& path) const = 0;
   /// The names in a folder, in any order. Nothing where a kind of files has no lists: shards are opened by the names in

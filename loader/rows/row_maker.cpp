@@ -12,6 +12,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "loader/files/map_guard.h"
+#include "loader/rows/held_rows.h"
 
 namespace penstock::detail {
 namespace {
@@ -72,33 +73,6 @@ std::vector<RowRenderer> views_of(const std::shared_ptr<const Dataset>& dataset,
   return views;
 }
 
-/// How many rows a worker may look up together: all of them need their shards at the same time. Throws config_error
-/// where the cache has no room for one row per worker and a shard that is on its way.
-int64_t group_of(const Dataset& dataset, const LoaderOptions& options, bool mixes) {
-  const uint64_t room = dataset.room_shards();
-  if (room == UINT64_MAX) return RowWorker::kGroup;
-  const uint64_t per_row = mixes ? 2 : 1;
-  const uint64_t held = static_cast<uint64_t>(std::max(options.workers, 1)) * per_row;
-  if (room < held + 1) {
-    throw config_error(concat("loader: --cache-limit has room for ", room, " shards as large as the largest of ",
-                              dataset.folder().string(), "; expected at least ", held + 1, " for ", options.workers,
-                              " workers: a higher limit, or fewer workers"));
-  }
-  return std::clamp<int64_t>(static_cast<int64_t>((room - 1) / held), 1, RowWorker::kGroup);
-}
-
-/// Lets go of the samples that a worker has looked up, where they are held.
-struct ReleasedRows {
-  RowWorker& worker;
-  const bool is_needed;
-  ~ReleasedRows() { release(); }
-  void release() const {
-    if (!is_needed) return;
-    for (auto* rows : {&worker.rows, &worker.partners})
-      for (auto& row : *rows) row.sample.hold = {};
-  }
-};
-
 std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMaker>>& makers) {
   std::vector<size_t> counts;
   for (const auto& maker : makers) {
@@ -129,7 +103,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       column_counts_(counts_of(makers_)),
       format_(partition().rows_per_rank(), extent_, layout_, mixes(), made_columns()),
       are_held_(dataset_->room_shards() != UINT64_MAX),
-      group_(group_of(*dataset_, options, mixes())) {
+      group_(rows_held_together(*dataset_, options, mixes(), RowWorker::kGroup)) {
   if (!views_.empty() && mixes())
     throw config_error(concat("loader: has ", views_.size() + 1, " views, and the transforms ",
                               renderer_.pipeline().text(), " mix rows of a batch; expected one of the two"));
@@ -189,7 +163,7 @@ void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, st
   const BatchContext context = context_of(epoch, index);
   const KnownColumns columns = columns_in(block);
   const int64_t samples_end = std::min(end, context.rows.count);
-  const ReleasedRows released{worker, are_held_};
+  const ReleasedRows released(worker.rows, worker.partners, are_held_);
   for (int64_t row = begin; row < samples_end; row += group_) {
     make_group(context, row, std::min(samples_end, row + group_), columns, worker);
     released.release();

@@ -262,10 +262,10 @@ FieldBytes Dataset::field(uint64_t index, size_t number) const {
 FileHold Dataset::hold(uint64_t index) const { return place_of(index).shard.hold(); }
 
 uint64_t Dataset::room_shards() const {
-  uint64_t room_bytes = UINT64_MAX, largest = 1;
-  for (const auto& part : state_->parts) room_bytes = std::min(room_bytes, files_of(part.folder).room_bytes());
+  uint64_t room = UINT64_MAX, largest = 1;
   for (const auto& entry : state_->manifest.shards) largest = std::max(largest, entry.byte_count);
-  return room_bytes == UINT64_MAX ? room_bytes : room_bytes / largest;
+  for (const auto& part : state_->parts) room = std::min(room, files_of(part.folder).room(largest));
+  return room;
 }
 
 size_t Dataset::field_number(const std::string& name) const {

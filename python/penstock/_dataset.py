@@ -27,7 +27,8 @@ class Sample(NamedTuple):
 class Dataset:
     """The samples of a packed data set, each by its index: dataset[0], dataset[-1], dataset[3:7], `for sample in dataset`.
 
-    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits.
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits, or its address (https://, s3://, gs://:
+        docs/FAR.md; PENSTOCK_CACHE_DIR and PENSTOCK_CACHE_LIMIT say where shards from there are kept).
     split: "train", "test" or "all".
 
     Samples are in the order in which they are stored. Decoding is done anew by every access, without the GIL.
