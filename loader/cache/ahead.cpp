@@ -2,7 +2,6 @@
 #include "loader/cache/ahead.h"
 
 #include <cstdlib>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -32,16 +31,20 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
   });
 }
 
-void Ahead::expect(const std::vector<FarShard>& shards, bool is_order) {
-  std::map<std::string, uint64_t> next_uses;
-  for (size_t i = 0; i < shards.size(); ++i) next_uses.emplace(shards[i].facts.xxh3, i);
-  if (is_order) cache_.set_next_uses(std::move(next_uses));
+void Ahead::expect(const std::vector<FarShard>& shards) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_order) expected_.clear();
     expected_.insert(expected_.end(), shards.begin(), shards.end());
   }
   changed_.notify_all();
+}
+
+void Ahead::fetch_next(const FarShard& shard) {
+  {
+    const std::lock_guard lock(mutex_);
+    expected_.push_front(shard);
+  }
+  changed_.notify_one();
 }
 
 void Ahead::run() {

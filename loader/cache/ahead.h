@@ -13,15 +13,17 @@
 namespace penstock::detail {
 
 /// Threads that bring the expected shards into the cache, in their order, as long as there is room without removing
-/// others. What goes wrong here is not reported: whoever needs the shard meets it as well. Thread-safety: any thread.
+/// any that are needed. What goes wrong here is not reported: whoever needs the shard meets it as well. Thread-safety:
+/// any thread.
 class Ahead {
  public:
   static constexpr int kThreads = 4;
   static Ahead& instance();
 
-  /// Adds to what is expected. `is_order`: replaces it, and is also the order of the next uses, by which the cache
-  /// chooses what leaves it.
-  void expect(const std::vector<FarShard>& shards, bool is_order);
+  /// Adds to what is expected.
+  void expect(const std::vector<FarShard>& shards);
+  /// Fetches a shard before all that is expected.
+  void fetch_next(const FarShard& shard);
 
  private:
   Ahead();

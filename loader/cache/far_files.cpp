@@ -48,11 +48,11 @@ class FarFiles final : public Files {
     return std::make_unique<FarMap>(shard_of(path, facts), ShardCache::instance());
   }
 
-  void expect(const std::vector<ExpectedFile>& files, bool is_order) const override {
+  void expect(const std::vector<ExpectedFile>& files) const override {
     std::vector<FarShard> shards;
     for (const auto& file : files)
       if (!file.facts.xxh3.empty()) shards.push_back(shard_of(file.path, file.facts));
-    detail::Ahead::instance().expect(shards, is_order);
+    detail::Ahead::instance().expect(shards);
   }
 
   uint64_t room(uint64_t byte_count) const override { return ShardCache::instance().room(byte_count); }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/cache/ahead.h"
 
 namespace penstock::detail {
 
@@ -60,6 +61,10 @@ void FarMap::drop_unless_read() {
   if (!state_.compare_exchange_strong(idle, 0, std::memory_order_acq_rel)) return;
   unmap_file();
 }
+
+void FarMap::read_ahead() const { Ahead::instance().fetch_next(shard_); }
+
+void FarMap::drop() const { cache_.leave(shard_.facts.xxh3); }
 
 void FarMap::unmap_file() const {
   guard_.reset();

@@ -25,6 +25,10 @@ class FarMap final : public FileMap, private Droppable {
   void check_read(std::span<const uint8_t> used, const std::string& where) const override;
   /// As check_read(): nobody cuts a file of the cache short.
   void check_file(std::span<const uint8_t> used, const std::string& where) const override { check_read(used, where); }
+  /// Fetches the shard into the cache before others that are expected; does not wait.
+  void read_ahead() const override;
+  /// Lets the shard go, and makes it the first to leave the cache, until it is held again.
+  void drop() const override;
 
  private:
   void hold() const override;

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -38,6 +39,7 @@ constexpr const char* kMarkerName = "penstock-cache";
 constexpr char kMarkerText[] = "penstock shard cache 1\n";
 constexpr uint64_t kBlockBytes = 4096, kMarkerBytes = 4096;
 constexpr size_t kNameDigits = 32;
+constexpr int64_t kSpent_ns = 0;  // the time of last use of a shard that nobody needs soon
 constexpr auto kLockStep = std::chrono::milliseconds(2);
 constexpr int kLockSteps = 15'000;  // 30 s
 enum LockByte : off_t { kFolderByte = 0, kUsersByte = 1 };
@@ -177,7 +179,10 @@ std::vector<CachedShard> CacheFolder::list() const {
                      .used_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec});
   }
   if (failure) throw io_error(concat(folder_.string(), ": ", failure.message(), "; expected the folder of the cache"));
-  return victims(std::move(found), [](const std::string&) { return std::nullopt; });
+  std::sort(found.begin(), found.end(), [](const CachedShard& a, const CachedShard& b) {
+    return std::tie(a.used_ns, a.path) < std::tie(b.used_ns, b.path);
+  });
+  return found;
 }
 
 uint64_t CacheFolder::used_bytes() const {
@@ -204,20 +209,23 @@ OpenFile CacheFolder::open_whole(const std::string& xxh3, uint64_t byte_count) c
   return opened;
 }
 
-bool CacheFolder::make_room(uint64_t byte_count, bool evicts, const NextUse& next_use,
+bool CacheFolder::make_room(uint64_t byte_count, Evicts evicts,
                             const std::function<void(const std::string& xxh3)>& drop) {
   const auto shards = list();
   uint64_t used = kMarkerBytes;
   for (const auto& shard : shards) used += shard.byte_count;
-  if (used + byte_count <= limit_bytes_) return true;
-  if (!evicts) return false;
-  for (const auto& shard : victims(shards, next_use)) {
-    drop(shard.xxh3);
-    if (!remove_unused(shard.path)) continue;
-    used -= shard.byte_count;
+  for (const auto& shard : shards) {
     if (used + byte_count <= limit_bytes_) return true;
+    if (evicts == Evicts::kSpent && shard.used_ns != kSpent_ns) return false;  // the first ones are the spent ones
+    drop(shard.xxh3);
+    if (remove_unused(shard.path)) used -= shard.byte_count;
   }
-  return false;
+  return used + byte_count <= limit_bytes_;
+}
+
+void CacheFolder::mark_spent(const std::string& xxh3) const {
+  const timespec spent[2] = {{kSpent_ns, 0}, {kSpent_ns, 0}};
+  utimensat(AT_FDCWD, (folder_ / (xxh3 + ".shard")).c_str(), spent, AT_SYMLINK_NOFOLLOW);
 }
 
 CacheFolder::Place CacheFolder::open_place(const fs::path& path, uint64_t byte_count) {
@@ -233,8 +241,7 @@ CacheFolder::Place CacheFolder::open_place(const fs::path& path, uint64_t byte_c
                                               : "expected room on the disk, or a smaller --cache-limit");
 }
 
-CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_count, bool evicts, bool is_beside,
-                                     const NextUse& next_use,
+CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_count, Evicts evicts, bool is_beside,
                                      const std::function<void(const std::string& xxh3)>& drop) {
   const uint64_t wanted = on_disk(byte_count + sizeof(Progress));
   if (wanted + kMarkerBytes > limit_bytes_)
@@ -247,7 +254,7 @@ CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_coun
   const bool is_there = stat(path.c_str(), &status) == 0;
   const bool has_room = is_there && on_disk(static_cast<uint64_t>(status.st_size)) == wanted;
   if (is_there && !has_room && !remove_unused(path)) return {};
-  if (!has_room && !make_room(wanted, evicts, next_use, drop)) return {.kind = Place::Kind::kNoRoom};
+  if (!has_room && !make_room(wanted, evicts, drop)) return {.kind = Place::Kind::kNoRoom};
   return open_place(path, byte_count + sizeof(Progress));
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "loader/cache/cache_options.h"
-#include "loader/cache/victims.h"
 
 namespace penstock::detail {
 
@@ -65,11 +64,18 @@ class CacheFolder {
     OpenFile file{};  // kTaken: locked
     std::filesystem::path path{};
   };
+  /// Which whole shards and ended downloads may be removed to make room.
+  enum class Evicts {
+    kSpent,  // those that nobody needs soon (mark_spent())
+    kAny     // besides, the others, those first that were not used for longest
+  };
   /// Takes `byte_count` bytes for `xxh3`, or the place that an ended process has left. `drop` is asked to let go of a
-  /// shard that this process holds without reading it. `evicts`: whether others may be removed for it. `is_beside`: a
-  /// second place, because the download in the first has stopped.
-  Place take(const std::string& xxh3, uint64_t byte_count, bool evicts, bool is_beside, const NextUse& next_use,
+  /// shard that this process holds without reading it. `is_beside`: a second place, because the download in the first
+  /// has stopped.
+  Place take(const std::string& xxh3, uint64_t byte_count, Evicts evicts, bool is_beside,
              const std::function<void(const std::string& xxh3)>& drop);
+  /// Makes a whole shard the first one to go, until it is opened again.
+  void mark_spent(const std::string& xxh3) const;
 
   /// Makes a finished download the whole shard of that name, cut to `byte_count`; its lock becomes that of a reader.
   void publish(Place& place, const std::string& xxh3, uint64_t byte_count);
@@ -93,8 +99,7 @@ class CacheFolder {
   void check_contents() const;
   void open_marker();
   void agree_on_limit(const std::string& limit_text);
-  bool make_room(uint64_t byte_count, bool evicts, const NextUse& next_use,
-                 const std::function<void(const std::string& xxh3)>& drop);
+  bool make_room(uint64_t byte_count, Evicts evicts, const std::function<void(const std::string& xxh3)>& drop);
   Place open_place(const std::filesystem::path& path, uint64_t byte_count);
   uint64_t used_bytes() const;
 

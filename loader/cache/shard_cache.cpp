@@ -93,22 +93,13 @@ void ShardCache::drop_all() {
   for (const auto& [xxh3, holder] : holders_) holder->drop_unless_read();
 }
 
-void ShardCache::set_next_uses(std::map<std::string, uint64_t> next_uses) {
-  const std::lock_guard lock(mutex_);
-  next_uses_ = std::move(next_uses);
+void ShardCache::leave(const std::string& xxh3) {
+  drop(xxh3);
+  folder_.mark_spent(xxh3);
 }
 
-CacheFolder::Place ShardCache::take(const FarShard& shard, bool evicts, bool is_beside) {
-  std::map<std::string, uint64_t> next_uses;
-  {
-    const std::lock_guard lock(mutex_);
-    next_uses = next_uses_;
-  }
-  const auto next_use = [&](const std::string& xxh3) -> std::optional<uint64_t> {
-    const auto found = next_uses.find(xxh3);
-    return found == next_uses.end() ? std::nullopt : std::optional(found->second);
-  };
-  return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside, next_use,
+CacheFolder::Place ShardCache::take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside) {
+  return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside,
                       [this](const std::string& xxh3) { drop(xxh3); });
 }
 
@@ -135,7 +126,7 @@ OpenFile ShardCache::get(const FarShard& shard) {
   bool is_beside = false;
   const int64_t start_ns = now_ns();
   for (;;) {
-    auto place = take(shard, /*evicts=*/true, is_beside);
+    auto place = take(shard, CacheFolder::Evicts::kAny, is_beside);
     if (place.kind == CacheFolder::Place::Kind::kTaken) {
       // Another process may have finished it between the look and the lock.
       if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
@@ -162,7 +153,7 @@ OpenFile ShardCache::get(const FarShard& shard) {
 
 bool ShardCache::fetch_ahead(const FarShard& shard) {
   if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return true;
-  auto place = take(shard, /*evicts=*/false, /*is_beside=*/false);
+  auto place = take(shard, CacheFolder::Evicts::kSpent, /*is_beside=*/false);
   if (place.kind != CacheFolder::Place::Kind::kTaken) return false;
   if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
     folder_.discard(place);

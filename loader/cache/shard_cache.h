@@ -51,15 +51,15 @@ class ShardCache {
   /// the object has another XXH3 than `facts` twice; config_error where there is no room for 60 s because all of it is
   /// being read.
   OpenFile get(const FarShard& shard);
-  /// The same ahead of time: returns whether the shard is there now. False where there is no room for it, or another
-  /// process fetches it.
+  /// The same ahead of time: returns whether the shard is there now. False where there is no room for it but that of
+  /// shards that are needed, or another process fetches it.
   bool fetch_ahead(const FarShard& shard);
 
   void add(const std::string& xxh3, Droppable& holder);
   void remove(const std::string& xxh3, Droppable& holder);
 
-  /// The next uses of shards, as far as they are known.
-  void set_next_uses(std::map<std::string, uint64_t> next_uses);
+  /// Says that nobody needs a shard soon: it is the first to go when room is wanted.
+  void leave(const std::string& xxh3);
   uint64_t room(uint64_t byte_count) const { return folder_.room(byte_count); }
   const std::filesystem::path& folder() const { return folder_.path(); }
   CacheCounts& counts() { return counts_; }
@@ -67,7 +67,7 @@ class ShardCache {
 
  private:
   ShardCache();
-  CacheFolder::Place take(const FarShard& shard, bool evicts, bool is_beside);
+  CacheFolder::Place take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside);
   void download(const FarShard& shard, CacheFolder::Place& place);
   void drop(const std::string& xxh3);
   void drop_all();
@@ -76,7 +76,6 @@ class ShardCache {
   CacheFolder folder_;
   std::mutex mutex_;
   std::multimap<std::string, Droppable*> holders_;
-  std::map<std::string, uint64_t> next_uses_;
   CacheCounts counts_;
   std::atomic<bool> is_ending_{false};
   std::thread watcher_;

@@ -42,6 +42,13 @@ class FileMap {
   virtual void check_file(std::span<const uint8_t> /*used*/, const std::string& /*where*/) const {}
   void check_file() const { check_file(bytes_, path_.string()); }
 
+  /// Begins to read the whole file into memory, and does not wait for it. Here it does nothing, for bytes that are in
+  /// memory.
+  virtual void read_ahead() const {}
+  /// Gives the memory of bytes() back; bytes that are touched later are read again. Any thread may read at the same
+  /// time. Here it does nothing.
+  virtual void drop() const {}
+
  protected:
   FileMap(FileMap&&) = default;
   FileMap& operator=(FileMap&&) = default;
@@ -126,9 +133,9 @@ class Files {
   virtual std::unique_ptr<const FileMap> map(const std::filesystem::path& path, const FileFacts& /*facts*/) const {
     return open(path)->map();
   }
-  /// Says which files will be read next: in this order if `is_order`, otherwise in any. What comes from far fetches
-  /// them ahead of time, and keeps those longest that are needed soonest. A later order replaces an earlier one.
-  virtual void expect(const std::vector<ExpectedFile>& /*files*/, bool /*is_order*/) const {}
+  /// Says which files will be read, in any order. What comes from far fetches them ahead of time, as far as there is
+  /// room for more.
+  virtual void expect(const std::vector<ExpectedFile>& /*files*/) const {}
   /// How many files of `byte_count` bytes can be held at a time, where they need a hold.
   virtual uint64_t room(uint64_t /*byte_count*/) const { return UINT64_MAX; }
   /// Throws when it cannot be found out.

@@ -73,8 +73,7 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
 
 FileFacts facts_of(const Manifest::Shard& entry) { return {entry.byte_count, entry.xxh3}; }
 
-/// Says which shards will be opened, in the order of the manifest. An order of epochs that knows better may say so
-/// later (Files::expect()).
+/// Says which shards will be opened.
 void expect_shards(const std::filesystem::path& folder, const Manifest& manifest, const RankShards& share) {
   std::vector<ExpectedFile> files;
   for (size_t number = static_cast<size_t>(share.rank); number < manifest.shards.size();
@@ -82,7 +81,7 @@ void expect_shards(const std::filesystem::path& folder, const Manifest& manifest
     const auto& entry = manifest.shards[number];
     files.push_back({folder / entry.file, facts_of(entry)});
   }
-  files_of(folder).expect(files, /*is_order=*/false);
+  files_of(folder).expect(files);
 }
 
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {

@@ -69,9 +69,7 @@ class HeldFiles final : public Files {
   std::unique_ptr<const FileMap> map(const fs::path& path, const FileFacts&) const override {
     return std::make_unique<HeldMap>(path, open(path)->contents());
   }
-  void expect(const std::vector<ExpectedFile>& files, bool) const override {
-    held_counts.expected_count = files.size();
-  }
+  void expect(const std::vector<ExpectedFile>& files) const override { held_counts.expected_count = files.size(); }
   uint64_t room(uint64_t) const override { return held_counts.room; }
   bool exists(const fs::path& path) const override { return fs::exists(path_without_held(path)); }
 };

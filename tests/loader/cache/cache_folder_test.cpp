@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "loader/cache/folder.h"
-#include "loader/cache/victims.h"
 #include "tests/support/testing.h"
 
 namespace penstock::detail {
@@ -16,23 +15,22 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using PlaceKind = CacheFolder::Place::Kind;
+using Evicts = CacheFolder::Evicts;
 
 constexpr uint64_t kCacheShardBytes = 10'000, kCachedBytes = 12'288,
                    kCacheMarkerBytes = 4096;  // with the note, in blocks of 4,096
 
 std::string cache_name(int number) { return std::string(30, '0') + std::to_string(10 + number); }
 
-std::optional<uint64_t> never_used(const std::string&) { return std::nullopt; }
 void drop_nothing(const std::string&) {}
 
-CacheFolder::Place take_place(CacheFolder& folder, int number, bool evicts = true, bool is_beside = false,
-                              const NextUse& next_use = never_used) {
-  return folder.take(cache_name(number), kCacheShardBytes, evicts, is_beside, next_use, drop_nothing);
+CacheFolder::Place take_place(CacheFolder& folder, int number, Evicts evicts = Evicts::kAny, bool is_beside = false) {
+  return folder.take(cache_name(number), kCacheShardBytes, evicts, is_beside, drop_nothing);
 }
 
 /// Makes a whole shard, last used at second `number`.
-void cache_whole(CacheFolder& folder, int number) {
-  auto place = take_place(folder, number);
+void cache_whole(CacheFolder& folder, int number, Evicts evicts = Evicts::kAny) {
+  auto place = take_place(folder, number, evicts);
   ASSERT_EQ(place.kind, PlaceKind::kTaken);
   folder.publish(place, cache_name(number), kCacheShardBytes);
   const timespec times[2] = {{1000 + number, 0}, {1000 + number, 0}};
@@ -66,7 +64,7 @@ TEST(CacheFolderTest, WhatIsHeldOrDownloadedIsBusyAndStays) {
   {
     const auto held = folder.open_whole(cache_name(0), kCacheShardBytes);
     ASSERT_TRUE(bool{held});
-    EXPECT_EQ(take_place(folder, 2, /*evicts=*/false).kind, PlaceKind::kNoRoom);
+    EXPECT_EQ(take_place(folder, 2, Evicts::kSpent).kind, PlaceKind::kNoRoom);
     EXPECT_THAT(cached_names(folder), ElementsAre("11", "10"));
     const auto place = take_place(folder, 2);
     EXPECT_EQ(place.kind, PlaceKind::kTaken);
@@ -77,16 +75,21 @@ TEST(CacheFolderTest, WhatIsHeldOrDownloadedIsBusyAndStays) {
   EXPECT_EQ(take_place(folder, 3).kind, PlaceKind::kTaken);
 }
 
-TEST(CacheFolderTest, TheLeastRecentlyUsedLeavesUnlessNextUsesAreKnown) {
+TEST(CacheFolderTest, TheSpentLeaveFirstAndThenTheLeastRecentlyUsed) {
   const penstock::TemporaryFolder scratch("cache-order");
   CacheFolder folder(scratch.path() / "c", std::to_string(kCacheMarkerBytes + 3 * kCachedBytes));
   for (const int number : {2, 0, 1}) cache_whole(folder, number);
   EXPECT_THAT(cached_names(folder), ElementsAre("10", "11", "12"));
-  const auto next_use = [](const std::string& xxh3) -> std::optional<uint64_t> {
-    return xxh3 == cache_name(0) ? 5 : xxh3 == cache_name(1) ? 9 : 7;
-  };
-  (void)take_place(folder, 3, true, false, next_use);
+  EXPECT_EQ(take_place(folder, 3, Evicts::kSpent).kind, PlaceKind::kNoRoom);
+  folder.mark_spent(cache_name(1));
+  EXPECT_THAT(cached_names(folder), ElementsAre("11", "10", "12"));
+  cache_whole(folder, 3, Evicts::kSpent);
   EXPECT_THAT(cached_names(folder), ElementsAre("10", "12", "13"));
+  cache_whole(folder, 4);
+  EXPECT_THAT(cached_names(folder), ElementsAre("12", "13", "14"));
+  folder.mark_spent(cache_name(3));
+  EXPECT_TRUE(bool{folder.open_whole(cache_name(3), kCacheShardBytes)});  // needed again
+  EXPECT_EQ(take_place(folder, 5, Evicts::kSpent).kind, PlaceKind::kNoRoom);
 }
 
 TEST(CacheFolderTest, AnEndedDownloadIsTakenUpWithItsProgress) {
@@ -100,7 +103,7 @@ TEST(CacheFolderTest, AnEndedDownloadIsTakenUpWithItsProgress) {
     progress.done = 777;
     write_progress(place.file.descriptor(), kCacheShardBytes, progress);
     EXPECT_EQ(take_place(folder, 0).kind, PlaceKind::kBusy);
-    EXPECT_EQ(take_place(folder, 0, true, /*is_beside=*/true).kind, PlaceKind::kTaken);
+    EXPECT_EQ(take_place(folder, 0, Evicts::kAny, /*is_beside=*/true).kind, PlaceKind::kTaken);
   }
   const auto again = take_place(folder, 0);
   ASSERT_EQ(again.kind, PlaceKind::kTaken);
