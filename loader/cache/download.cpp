@@ -100,8 +100,8 @@ class Arrival {
 
 }  // namespace
 
-int download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
-             const std::atomic<bool>& is_ending) {
+void download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
+              const std::atomic<bool>& is_ending) {
   const auto left = read_progress(place.file.descriptor(), facts.byte_count);
   Arrival arrival(facts, place);
   if (left) arrival.resume(*left);
@@ -133,7 +133,7 @@ int download(Origin& origin, const std::string& address, const FileFacts& facts,
       continue;
     }
     const std::string found = arrival.xxh3();
-    if (found == facts.xxh3) return change_count + wrong_count;
+    if (found == facts.xxh3) return;
     if (++wrong_count > 1)
       throw corrupt_error(concat(address, ": xxh3 is ", found, ", the manifest says ", facts.xxh3,
                                  ", twice; upload the shard again, or pack it again"));

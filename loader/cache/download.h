@@ -12,9 +12,9 @@ namespace penstock::detail {
 
 /// Fills `place` with the object at `address`, going on with the bytes that are there, and checks its XXH3. An object
 /// that changes meanwhile is begun again once, and bytes with another XXH3 are fetched again once, on a new connection.
-/// Returns how often it began again. Errors: as transfer(); corrupt_error where that was not enough. `is_ending` gives
+/// Errors: as transfer(); corrupt_error where that was not enough. `is_ending` gives
 /// it up.
-int download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
-             const std::atomic<bool>& is_ending);
+void download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
+              const std::atomic<bool>& is_ending);
 
 }  // namespace penstock::detail

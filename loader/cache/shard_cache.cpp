@@ -105,8 +105,7 @@ CacheFolder::Place ShardCache::take(const FarShard& shard, CacheFolder::Evicts e
 
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   try {
-    counts_.refetched +=
-        static_cast<uint64_t>(detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_));
+    detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_);
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
     const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
@@ -115,14 +114,10 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
     throw;
   }
   folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count);
-  ++counts_.fetched;
 }
 
 OpenFile ShardCache::get(const FarShard& shard) {
-  if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
-    ++counts_.hits;
-    return file;
-  }
+  if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
   bool is_beside = false;
   const int64_t start_ns = now_ns();
   for (;;) {
@@ -136,7 +131,6 @@ OpenFile ShardCache::get(const FarShard& shard) {
       download(shard, place);
       return std::move(place.file);
     }
-    ++counts_.waits;
     if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
       folder_.ask_for_room();
       if (now_ns() - start_ns > kNoRoomAfter_ns)

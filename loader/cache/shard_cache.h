@@ -35,11 +35,6 @@ class Droppable {
   virtual void drop_unless_read() = 0;
 };
 
-/// Counts of this process.
-struct CacheCounts {
-  std::atomic<uint64_t> hits{0}, fetched{0}, refetched{0}, waits{0};
-};
-
 /// The cache that PENSTOCK_CACHE_DIR and PENSTOCK_CACHE_LIMIT name. One per process, made when it is first needed.
 /// Thread-safety: any thread.
 class ShardCache {
@@ -62,7 +57,6 @@ class ShardCache {
   void leave(const std::string& xxh3);
   uint64_t room(uint64_t byte_count) const { return folder_.room(byte_count); }
   const std::filesystem::path& folder() const { return folder_.path(); }
-  CacheCounts& counts() { return counts_; }
   void end_transfers() { is_ending_ = true; }  ///< Gives up what is on its way, at the end of the process.
 
  private:
@@ -76,7 +70,6 @@ class ShardCache {
   CacheFolder folder_;
   std::mutex mutex_;
   std::multimap<std::string, Droppable*> holders_;
-  CacheCounts counts_;
   std::atomic<bool> is_ending_{false};
   std::thread watcher_;
 };

@@ -121,7 +121,6 @@ class Run {
     request.stall_timeout_s = seconds_of("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
     request.on_wait = callbacks_.on_wait;
     host_ = host_of(request.url);
-    transfer_counts().requests.fetch_add(1, std::memory_order_relaxed);
     is_first_ = true;
     HttpResponse response;
     {
@@ -187,11 +186,11 @@ class Run {
     if (is_wrong_range_) return false;
     const uint64_t begin = std::max(at_, skipped_until_);
     const uint64_t stop = std::min(at_ + bytes.size(), end());
-    transfer_counts().bytes.fetch_add(bytes.size(), std::memory_order_relaxed);
     if (stop > begin) {
       callbacks_.sink(begin, bytes.subspan(begin - at_, stop - begin), facts_);
       reached_ = stop;
       failures_ = 0;
+      has_renewed_ = false;  // keys may end more than once in a long transfer
       last_byte_ns_ = now_ns();
     }
     at_ += bytes.size();
@@ -207,12 +206,9 @@ class Run {
         return;
       case Verdict::kAgainSlower:
         limiter().slow_down();
-        transfer_counts().slow_downs.fetch_add(1, std::memory_order_relaxed);
         return wait(response);
       case Verdict::kAgain:
-        return wait(response);
       case Verdict::kReconnect:
-        transfer_counts().stalls.fetch_add(1, std::memory_order_relaxed);
         return wait(response);
       case Verdict::kRenew:
         if (!std::exchange(has_renewed_, true) && origin_.renew()) return;
@@ -234,7 +230,6 @@ class Run {
   }
 
   void wait(const HttpResponse& response) {
-    transfer_counts().retries.fetch_add(1, std::memory_order_relaxed);
     ++failures_;
     const double patience_s = seconds_of("PENSTOCK_RETRY_TIMEOUT", 300);
     const double most_attempts = seconds_of("AWS_MAX_ATTEMPTS", 0);
@@ -297,11 +292,6 @@ class Run {
 };
 
 }  // namespace
-
-TransferCounts& transfer_counts() {
-  static auto& counts = *new TransferCounts;
-  return counts;
-}
 
 ObjectFacts transfer(Origin& origin, const TransferWish& wish, const TransferCallbacks& callbacks) {
   return Run(origin, wish, callbacks).whole();

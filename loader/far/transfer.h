@@ -5,7 +5,6 @@
 // Not here: what is kept on the disk (loader/cache), and what the bytes mean (loader/files, loader/shards).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -18,12 +17,6 @@
 #include "loader/far/origin.h"
 
 namespace penstock::detail {
-
-/// Counts of this process. Relaxed: they are figures, nothing follows from them.
-struct TransferCounts {
-  std::atomic<uint64_t> requests{0}, bytes{0}, retries{0}, stalls{0}, slow_downs{0};
-};
-TransferCounts& transfer_counts();
 
 /// What is wanted of an object.
 struct TransferWish {
