@@ -84,6 +84,7 @@ std::string held_digest(const std::string& folder, int workers, const std::strin
   Digest digest;
   loader.start_epoch(0);
   while (const auto batch = loader.next()) digest.add(*batch);
+  EXPECT_EQ(held_counts.now, 0) << "a worker that has nothing to do holds a shard";
   return digest.hex();
 }
 

@@ -1,4 +1,4 @@
-// The folder of the cache: its budget, its locks, and whose files it is that leave it.
+// The cache: its budget, its locks, whose files it is that leave it, and a shard of it as memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "loader/cache/far_map.h"
 #include "loader/cache/folder.h"
 #include "tests/support/testing.h"
 
@@ -146,6 +147,40 @@ TEST(CacheFolderTest, AShardThatIsLargerThanTheLimitIsRefusedWithBothNumbers) {
   CacheFolder folder(scratch.path() / "c", "9000");
   EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { (void)take_place(folder, 0); }),
               HasSubstr("--cache-limit: is 9000 bytes; expected at least 16384"));
+}
+
+/// A shard that lies in the cache of the process already, so that nothing is fetched.
+TEST(FarMapTest, IsReadableWhileItIsHeldAndLeavesTheCacheAfterwardsAlone) {
+  const penstock::TemporaryFolder scratch("far-map");
+  setenv(kCacheDirVariable, (scratch.path() / "c").c_str(), 1);  // of the first cache that this process opens
+  setenv(kCacheLimitVariable, "1mb", 1);
+  const std::string xxh3 = cache_name(0);
+  {
+    CacheFolder folder(scratch.path() / "c", "1mb");
+    auto place = take_place(folder, 0);
+    ASSERT_EQ(pwrite(place.file.descriptor(), "last", 4, kCacheShardBytes - 4), 4);
+    folder.publish(place, xxh3, kCacheShardBytes);
+  }
+  const auto file = scratch.path() / "c" / (xxh3 + ".shard");
+  const FarMap map({"https://far/shard", {kCacheShardBytes, xxh3}, nullptr}, ShardCache::instance());
+  const auto last = [&] { return std::string(reinterpret_cast<const char*>(map.bytes().last(4).data()), 4); };
+  ASSERT_TRUE(map.needs_hold());
+  {
+    const FileHold hold(map), copy(hold);
+    EXPECT_EQ(last(), "last");
+    map.drop();
+    EXPECT_EQ(last(), "last");
+    EXPECT_FALSE(CacheFolder::remove_unused(file));
+  }
+  EXPECT_FALSE(CacheFolder::remove_unused(file));  // idle shards stay mapped until room is wanted
+  map.drop();
+  {
+    const FileHold again(map);
+    EXPECT_EQ(last(), "last");
+    map.check_read();
+  }
+  map.drop();
+  EXPECT_TRUE(CacheFolder::remove_unused(file));
 }
 
 TEST(ByteLimitTest, TakesUnitsAndPartsOfTheDisk) {
