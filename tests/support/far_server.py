@@ -5,7 +5,7 @@ faults that a script asks for. Loopback only.
         ...  server.url, server.requests, server.byte_count
 
 A fault is taken by each request for an object whose path holds its text, until it was taken `times` times; the first
-fault that fits counts. Kinds:
+fault that fits counts. `act` is called when it is taken. Kinds:
     status    the answer `status`, with S3's `code` and Retry-After `retry_after` if they are given
     reset     the connection is reset after `at` bytes of the body
     close     the connection ends after `at` bytes of the body
@@ -33,10 +33,11 @@ import urllib.parse
 
 
 class Fault:
-    def __init__(self, part, kind, times=1, *, status=503, code="", retry_after=None, at=0, rate=1000, seconds=60):
+    def __init__(self, part, kind, times=1, *, status=503, code="", retry_after=None, at=0, rate=1000, seconds=60,
+                 act=lambda: None):
         self.part, self.kind, self.left = part, kind, times
         self.status, self.code, self.retry_after = status, code, retry_after
-        self.at, self.rate, self.seconds = at, rate, seconds
+        self.at, self.rate, self.seconds, self.act = at, rate, seconds, act
 
 
 def hash_of(data):
@@ -234,6 +235,7 @@ class FarServer:
             for fault in self.faults:
                 if fault.left > 0 and fault.part in path:
                     fault.left -= 1
+                    fault.act()
                     return fault
         return None
 

@@ -181,11 +181,12 @@ def test_a_token_that_ends_is_renewed_once(dataset, expected, cache, tmp_path):
     with FarServer(dataset, keys={KEY: SECRET}, tokens={"old"}, bucket="b") as server:
         environment["AWS_ENDPOINT_URL"] = server.url
         assert digest("s3://b/train", cache, **environment) == expected
-        # Between the manifest and the shards the token ends.
-        give("new")
-        server.faults = [Fault("shard-", "status", 1, status=400, code="ExpiredToken")]
-        server.tokens = {"old", "new"}
+        def end_token():
+            give("new")
+            server.tokens = {"new"}
+        server.faults = [Fault("shard-", "close", 1, at=50_000, act=end_token)]  # in the middle of the first shard
         assert digest("s3://b/train", tmp_path / "second", **environment) == expected
+        assert server.faults[0].left == 0
         server.tokens = {"newer"}
         message = refusal("shardprep", "info", "s3://b/train", code=2, **environment)
         assert "ExpiredToken" in message and "credential_process of profile \"far\"" in message

@@ -80,6 +80,7 @@ const Registered<FilesKind> kHeld{
 std::string held_digest(const std::string& folder, int workers, const std::string& augment) {
   const auto dataset = Dataset::open(folder);
   LoaderOptions options{.workers = workers, .batch_size = 32};
+  options.epoch_count = 1;  // the batches of the next epoch are not made ahead
   Loader loader(dataset, Pipeline(augment, dataset->manifest().statistics), options);
   Digest digest;
   loader.start_epoch(0);
