@@ -16,6 +16,7 @@ from shardprep_tool import manifest_of, pack  # noqa: E402
 
 BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
 KEY, SECRET, TOKEN = "AKIAFARTEST", "far/secret+of/the=test", "token-of-the-session"
+FETCH = ("loadbench", "--digest", "--epochs", 1, "--workers", 1, "--data")  # reads all shards
 SHARDS, SIZE = 6, 40  # about 160 KB per shard
 
 
@@ -299,10 +300,14 @@ def test_two_processes_fetch_each_shard_once(dataset, expected, cache):
         assert server.byte_count < 1.05 * shard_bytes(dataset)
 
 
+def start_fetch(server, cache, *words):
+    command = [BIN / FETCH[0], *map(str, FETCH[1:]), server.url, "--cache-dir", cache, *words]
+    return subprocess.Popen(command, env=clean(), stdout=subprocess.DEVNULL)
+
+
 def test_a_killed_download_is_continued(dataset, expected, cache):
     with FarServer(dataset, rate=200_000) as server:
-        child = subprocess.Popen([BIN / "shardprep", "info", server.url, "--cache-dir", cache], env=clean(),
-                                 stdout=subprocess.DEVNULL)
+        child = start_fetch(server, cache)
         until(lambda: server.byte_count > 0.5 * shard_bytes(dataset))
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -324,8 +329,7 @@ def until(condition, seconds=30):
 
 def test_a_stopped_download_does_not_stop_others(dataset, expected, cache):
     with FarServer(dataset, rate=200_000) as server:
-        child = subprocess.Popen([BIN / "shardprep", "info", server.url, "--cache-dir", cache], env=clean(),
-                                 stdout=subprocess.DEVNULL)
+        child = start_fetch(server, cache)
         until(lambda: server.byte_count > 100_000)
         child.send_signal(signal.SIGSTOP)
         try:
@@ -358,7 +362,7 @@ def refusal_after_table(*words):
 
 def test_the_cache_is_listed_and_pruned(dataset, cache):
     with FarServer(dataset) as server:
-        run("shardprep", "info", server.url, "--cache-dir", cache)
+        run(*FETCH, server.url, "--cache-dir", cache)
     table = run("shardprep", "cache", "list", "--cache-dir", cache)
     assert table.count("whole") == SHARDS and f"{SHARDS} shards" in table
     run("shardprep", "cache", "prune", "--cache-dir", cache, "--to", 2 * largest(dataset) + 10_000)
@@ -400,11 +404,11 @@ def test_bad_input_is_one_line(dataset, cache, tmp_path):
         server.faults = [Fault("manifest", "html", 10)]
         assert "manifest.json" in refusal(*info, url + "/train", code=4, PENSTOCK_CACHE_DIR=cache)
         server.faults = [Fault("shard-00001", "html", 10)]
-        assert "bytes of HTML; expected" in refusal(*info, url, code=4, PENSTOCK_CACHE_DIR=cache)
+        assert "bytes of HTML; expected" in refusal(*FETCH, url, code=4, PENSTOCK_CACHE_DIR=cache)
         server.faults = [Fault("shard-00001", "status", 10, status=404)]
-        assert "no such object" in refusal(*info, url, code=3, PENSTOCK_CACHE_DIR=cache)
+        assert "no such object" in refusal(*FETCH, url, code=3, PENSTOCK_CACHE_DIR=cache)
         server.faults = [Fault("shard-00001", "flip", 10, at=5000)]
-        line = refusal(*info, url, code=4, PENSTOCK_CACHE_DIR=cache)
+        line = refusal(*FETCH, url, code=4, PENSTOCK_CACHE_DIR=cache)
         sums = re.findall(r"\b[0-9a-f]{32}\b", line)
         assert len(set(sums)) == 2 and "twice" in line
         server.faults = [Fault("shard-00001", "close", 1, at=999), Fault("shard-00001", "changed", 10)]
@@ -419,10 +423,10 @@ def test_bad_input_is_one_line(dataset, cache, tmp_path):
 
 def test_a_service_that_does_not_come_back_is_given_up(dataset, cache):
     with FarServer(dataset, faults=[Fault("shard-", "status", 10_000, status=500)]) as server:
-        message = refusal("shardprep", "info", server.url, code=3, PENSTOCK_CACHE_DIR=cache, PENSTOCK_RETRY_TIMEOUT=2)
+        message = refusal(*FETCH, server.url, code=3, PENSTOCK_CACHE_DIR=cache, PENSTOCK_RETRY_TIMEOUT=2)
         assert "status 500" in message
         server.forget()
-        message = refusal("shardprep", "info", server.url, code=3, PENSTOCK_CACHE_DIR=cache, AWS_MAX_ATTEMPTS=2)
+        message = refusal(*FETCH, server.url, code=3, PENSTOCK_CACHE_DIR=cache, AWS_MAX_ATTEMPTS=2)
         assert "2 times" in message
 
 
@@ -452,10 +456,9 @@ def test_cache_folders_that_are_no_good_are_refused(dataset, cache, tmp_path):
 
 def test_jobs_with_different_limits_do_not_share_a_folder(dataset, cache):
     with FarServer(dataset, rate=100_000) as server:
-        first = subprocess.Popen([BIN / "shardprep", "info", server.url, "--cache-dir", cache, "--cache-limit", "10mb"],
-                                 env=clean(), stdout=subprocess.DEVNULL)
+        first = start_fetch(server, cache, "--cache-limit", "10mb")
         until(lambda: server.byte_count > 10_000)
-        line = refusal("shardprep", "info", server.url, "--cache-dir", cache, "--cache-limit", "20mb", code=2)
+        line = refusal(*FETCH, server.url, "--cache-dir", cache, "--cache-limit", "20mb", code=2)
         assert "in use with 10000000 bytes" in line and "20000000" in line
         server.rate = 0
         assert first.wait(timeout=60) == 0
@@ -470,7 +473,7 @@ def test_a_full_disk_is_one_line_and_the_next_run_goes_on(dataset, expected, tmp
         pytest.fail("a tmpfs can be mounted where tests run as root; run them so")
     try:
         with FarServer(dataset) as server:
-            line = refusal("shardprep", "info", server.url, "--cache-dir", small / "cache", "--cache-limit", "1gb", code=3)
+            line = refusal(*FETCH, server.url, "--cache-dir", small / "cache", "--cache-limit", "1gb", code=3)
             assert "No space left on device" in line and "--cache-limit" in line
             assert digest(server.url, small / "cache", "--cache-limit", int(2.9 * largest(dataset)), workers=1) == expected
     finally:
