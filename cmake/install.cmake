@@ -50,6 +50,7 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/order/order_audit.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h
   loader/pack/unpack.h
   loader/pack/verify.h loader/samplers/sampler.h loader/samplers/subset.h
+  loader/cache/cache_options.h loader/cache/contents.h
   loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstock-config-version.cmake COMPATIBILITY SameMinorVersion)

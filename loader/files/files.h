@@ -29,6 +29,9 @@ class FileMap {
 
   const std::filesystem::path& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
+  /// Whether bytes() may be read only while a FileHold of this map exists, because they come and go: those of a file
+  /// that is far away. Their address stays.
+  bool needs_hold() const { return needs_hold_; }
 
   /// Throws io_error `<where>: <what happened to the file>` when `used`, a part of bytes() that was read before, could
   /// not be read. Where speed counts, call it only if has_map_faults().
@@ -49,9 +52,52 @@ class FileMap {
  protected:
   FileMap(FileMap&&) = default;
   FileMap& operator=(FileMap&&) = default;
+  friend class FileHold;
+  /// Where needs_hold(): makes bytes() readable until as many calls of release() have followed. Throws if it cannot.
+  virtual void hold() const {}
+  virtual void release() const noexcept {}
 
   std::filesystem::path path_;
   std::span<const uint8_t> bytes_;
+  bool needs_hold_ = false;
+};
+
+/// Keeps the bytes of a map readable as long as it, or a copy of it, lives. Costs one comparison for a map that needs
+/// none, and otherwise two atomic operations. Thread-safety: as a value.
+class FileHold {
+ public:
+  FileHold() = default;
+  explicit FileHold(const FileMap& map) : map_(map.needs_hold() ? &map : nullptr) {
+    if (map_ != nullptr) map_->hold();
+  }
+  FileHold(const FileHold& other) : map_(other.map_) {
+    if (map_ != nullptr) map_->hold();
+  }
+  FileHold(FileHold&& other) noexcept : map_(std::exchange(other.map_, nullptr)) {}
+  FileHold& operator=(FileHold other) noexcept {
+    std::swap(map_, other.map_);
+    return *this;
+  }
+  ~FileHold() {
+    if (map_ != nullptr) map_->release();
+  }
+
+ private:
+  const FileMap* map_ = nullptr;  // null: nothing is held
+};
+
+/// What is known of a file before it is opened, as a manifest says.
+struct FileFacts {
+  uint64_t byte_count = 0;
+  std::string xxh3;  // XXH3-128 of its bytes, 32 hex digits
+
+  bool operator==(const FileFacts&) const = default;
+};
+
+/// A file that will be read soon.
+struct ExpectedFile {
+  std::filesystem::path path;
+  FileFacts facts;
 };
 
 /// An open file. Errors: io_error naming the file. Thread-safety: const members may be called from many threads.
@@ -83,6 +129,15 @@ class Files {
  public:
   virtual ~Files() = default;
   virtual std::unique_ptr<const RandomAccessFile> open(const std::filesystem::path& path) const = 0;
+  /// The bytes of a file of which these facts are known. What keeps copies knows them by the facts, and checks them.
+  virtual std::unique_ptr<const FileMap> map(const std::filesystem::path& path, const FileFacts& /*facts*/) const {
+    return open(path)->map();
+  }
+  /// Says which files will be read, in any order. What comes from far fetches them ahead of time, as far as there is
+  /// room for more.
+  virtual void expect(const std::vector<ExpectedFile>& /*files*/) const {}
+  /// How many files of `byte_count` bytes can be held at a time, where they need a hold.
+  virtual uint64_t room(uint64_t /*byte_count*/) const { return UINT64_MAX; }
   /// Throws when it cannot be found out.
   virtual bool exists(const std::filesystem::path& path) const = 0;
   /// The names in a folder, in any order. Nothing where a kind of files has no lists: shards are opened by the names in

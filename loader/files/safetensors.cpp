@@ -11,7 +11,6 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/files/files.h"
 #include "loader/files/read_from.h"
 #include "loader/files/strict_json.h"
 
@@ -108,7 +107,8 @@ struct Safetensors::File {
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
 
-  explicit File(const std::filesystem::path& file) : path(file), map(files_of(file).open(file)->map()) {
+  File(const std::filesystem::path& file, std::unique_ptr<const FileMap> bytes) : path(file), map(std::move(bytes)) {
+    const FileHold hold(*map);
     read_from(*map, [this] { parse(); });
   }
   void parse();
@@ -159,7 +159,10 @@ void Safetensors::File::parse() {
   check_coverage(tensors, data_offset, bytes.size() - data_offset, file);
 }
 
-Safetensors::Safetensors(const std::filesystem::path& path) : file_(std::make_unique<const File>(path)) {}
+Safetensors::Safetensors(const std::filesystem::path& path)
+    : file_(std::make_unique<const File>(path, files_of(path).open(path)->map())) {}
+Safetensors::Safetensors(const std::filesystem::path& path, const FileFacts& facts)
+    : file_(std::make_unique<const File>(path, files_of(path).map(path, facts))) {}
 Safetensors::~Safetensors() = default;
 Safetensors::Safetensors(Safetensors&&) noexcept = default;
 Safetensors& Safetensors::operator=(Safetensors&&) noexcept = default;
@@ -179,6 +182,8 @@ void Safetensors::check_file(std::span<const uint8_t> used, const std::string& w
 void Safetensors::check_file() const { file_->map->check_file(); }
 void Safetensors::read_ahead() const { file_->map->read_ahead(); }
 void Safetensors::drop() const { file_->map->drop(); }
+FileHold Safetensors::hold() const { return FileHold(*file_->map); }
+bool Safetensors::needs_hold() const { return file_->map->needs_hold(); }
 
 const TensorView* Safetensors::find(const std::string& name) const {
   for (const auto& tensor : file_->tensors)

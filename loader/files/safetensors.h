@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "loader/files/files.h"
+
 namespace penstock {
 
 class AtomicFile;
@@ -46,6 +48,8 @@ size_t dtype_bytes(const std::string& dtype);
 class Safetensors {
  public:
   explicit Safetensors(const std::filesystem::path& path);
+  /// A file of which this is known before it is opened.
+  Safetensors(const std::filesystem::path& path, const FileFacts& facts);
   ~Safetensors();
   Safetensors(Safetensors&&) noexcept;
   Safetensors& operator=(Safetensors&&) noexcept;
@@ -68,6 +72,10 @@ class Safetensors {
   void check_file() const;
   void read_ahead() const;  ///< As FileMap has these two.
   void drop() const;
+
+  /// Keeps the views readable, where files come and go (FileMap::needs_hold()).
+  FileHold hold() const;
+  bool needs_hold() const;
 
   static constexpr uint64_t kAny = ~uint64_t{0};
 

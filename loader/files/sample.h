@@ -7,6 +7,7 @@
 
 #include "augment/pixels.h"
 #include "augment/plan.h"
+#include "loader/files/files.h"
 
 namespace penstock {
 
@@ -34,7 +35,8 @@ constexpr PixelType pixels_of(Encoding encoding) {
 /// The most pixels (height x width) for which a codec allocates memory. A header that claims more is corrupt.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 
-/// A sample as stored. Its views are into the shard's map and valid as long as the reader lives.
+/// A sample as stored. Its views are into the shard's map and valid as long as the reader lives; where the shard comes
+/// from far away (FileMap::needs_hold()), as long as this sample or a copy of it lives as well.
 struct Sample {
   uint64_t id = 0;     ///< Its number in the source, which packing again does not change.
   int64_t label = 0;   ///< 0 .. class count - 1.
@@ -48,6 +50,7 @@ struct Sample {
       {};                      ///< The seek index of a JPEG (loader/jpeg/entropy/seek_index.h), or nothing.
   std::string_view path = {};  ///< Its path in the source's folder, or nothing. Not to be trusted.
   const detail::Codebook* codebook = nullptr;  ///< The shard's codebook, for kCoefficients.
+  FileHold hold = {};                          ///< Keeps the views readable.
 };
 
 /// CRC-32C (Castagnoli, reflected, initial and final value 0xFFFFFFFF) by ISA-L. The result is for `bytes` appended to

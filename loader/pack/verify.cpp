@@ -83,7 +83,8 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
 void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
   auto& problems = finding.problems;
   problems.passes("", [&] {
-    const ShardReader shard(path, manifest.fields);
+    const ShardReader shard(path, manifest.fields, {entry.byte_count, entry.xxh3});
+    const FileHold held = shard.hold();
     DecodeScratch scratch;
     for (size_t row = 0; row < shard.size(); ++row) check_sample(shard, row, manifest, scratch, finding);
     if (shard.size() != entry.sample_count) {

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/map_guard.h"
+#include "loader/rows/held_rows.h"
 
 namespace penstock::detail {
 namespace {
@@ -76,7 +77,9 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       row_bytes_(rendered_bytes(options.layout, extent_)),
       makers_(makers_of(options.columns)),
       format_(std::make_shared<const BatchFormat>(partition().rows_per_rank(), extent_, layout_, mixes(),
-                                                  made_columns(), views_.size() - 1)) {
+                                                  made_columns(), views_.size() - 1)),
+      are_held_(dataset_->room_shards() != UINT64_MAX),
+      group_(rows_held_together(*dataset_, options, mixes(), RowWorker::kGroup)) {
   check_combinations(options);
 }
 
@@ -160,8 +163,11 @@ void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, st
   const BatchContext context = context_of(epoch, index);
   const KnownColumns columns = columns_in(block);
   const int64_t samples_end = std::min(end, context.rows.count);
-  for (int64_t row = begin; row < samples_end; row += RowWorker::kGroup)
-    make_group(context, row, std::min(samples_end, row + RowWorker::kGroup), columns, worker);
+  const ReleasedRows released(worker.rows, worker.partners, are_held_);
+  for (int64_t row = begin; row < samples_end; row += group_) {
+    make_group(context, row, std::min(samples_end, row + group_), columns, worker);
+    released.release();
+  }
   const int64_t padding = std::max(begin, context.rows.count);
   if (padding >= end) return;
   std::memset(columns.pixels + static_cast<size_t>(padding) * row_bytes_, 0,

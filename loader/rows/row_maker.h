@@ -143,6 +143,8 @@ class RowMaker {
   size_t row_bytes_;  // of its pixels
   std::vector<ViewColumns> makers_;
   std::shared_ptr<const BatchFormat> format_;  // shared with batches, which may outlive their loader
+  bool are_held_;                              // whether samples come and go
+  int64_t group_;  // rows that are looked up together: fewer where the samples of as many could not be held at a time
 };
 
 }  // namespace penstock::detail

@@ -69,6 +69,7 @@ std::vector<double> weights_in_field(const Spec& spec, const std::string& name, 
   std::vector<double> weights(context.size());
   for (uint64_t e = 0; e < weights.size(); ++e) {
     const uint64_t index = context.index_of(e);
+    const FileHold held = dataset.hold(index);
     weights[e] = read(dataset.field(index, number));
     dataset.check_read(index);
   }

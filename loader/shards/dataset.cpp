@@ -39,6 +39,17 @@ namespace {
 constexpr size_t kMostAtOnce = 2048;
 constexpr uint64_t kMostSamplesAtOnce = uint64_t{1} << 25;
 
+/// Says which shards will be opened.
+void expect_shards(const std::filesystem::path& folder, const Manifest& manifest, const RankShards& share) {
+  std::vector<ExpectedFile> files;
+  for (size_t number = static_cast<size_t>(share.rank); number < manifest.shards.size();
+       number += static_cast<size_t>(share.world_size)) {
+    const auto& entry = manifest.shards[number];
+    files.push_back({folder / entry.file, {entry.byte_count, entry.xxh3}});
+  }
+  files_of(folder).expect(files);
+}
+
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
   for (const auto& candidate : {folder, folder / split})
     if (has_manifest(candidate)) return candidate;
@@ -132,6 +143,7 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share, Op
   const auto split = std::make_shared<const detail::ShardSlot::Split>(
       detail::ShardSlot::Split{split_folder, read_manifest(split_folder)});
   const auto& entries = split->manifest.shards;
+  expect_shards(split_folder, split->manifest, share);
   state_->split = split;
   state_->slots.resize(entries.size());
   state_->shards = std::vector<std::atomic<const detail::OpenShard*>>(entries.size());
@@ -141,7 +153,8 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share, Op
   for (size_t number = first; number < entries.size(); number += step)
     state_->slots[number] = std::make_shared<const detail::ShardSlot>(split, number);
   const bool is_large = entries.size() / step > kMostAtOnce || size() / step > kMostSamplesAtOnce;
-  if (opening == Opening::kWhenAsked || (opening == Opening::kAuto && is_large)) return;
+  const bool is_far = room_shards() != UINT64_MAX;  // a shard is fetched when it is opened
+  if (opening == Opening::kWhenAsked || (opening == Opening::kAuto && (is_large || is_far))) return;
   for (size_t number = first; number < entries.size(); number += step) state_->shard(number);
 }
 
@@ -221,6 +234,15 @@ FieldBytes Dataset::field(uint64_t index, size_t number) const {
   const auto [shard, row] = place_of(index);
   shard.check_field_once(row, number);
   return shard.reader().field(row, number);
+}
+
+FileHold Dataset::hold(uint64_t index) const { return place_of(index).shard.reader().hold(); }
+
+uint64_t Dataset::room_shards() const {
+  uint64_t room = UINT64_MAX, largest = 1;
+  for (const auto& entry : manifest().shards) largest = std::max(largest, entry.byte_count);
+  for (const auto& part : state_->parts) room = std::min(room, files_of(part.folder).room(largest));
+  return room;
 }
 
 size_t Dataset::field_number(const std::string& name) const {

@@ -76,8 +76,13 @@ class Dataset {
   std::optional<Sample> example() const;          ///< The first sample of this rank's shards, if there is one.
   std::optional<uint64_t> example_index() const;  ///< Its index.
   /// The bytes of the field manifest().fields[number], whose CRC is checked the first time that this object hands them
-  /// out. Requires index < size(); throws as at() does.
+  /// out. Requires index < size(); throws as at() does. Valid as long as a Sample of the shard, or hold(), lives.
   FieldBytes field(uint64_t index, size_t number) const;
+  /// Keeps the bytes of the shard of sample `index` readable: for field(), where no Sample of that shard lives.
+  FileHold hold(uint64_t index) const;
+  /// How many shards can be held at a time, where they come from far away: at least as many as the room of their cache
+  /// has of the largest ones. Unlimited where nothing needs a hold.
+  uint64_t room_shards() const;
   /// The number of the field `name`. Throws config_error `<folder>: no field "name"; ...`.
   size_t field_number(const std::string& name) const;
   /// To be called after reading a sample's bytes, unless read_from() does it. They do what ShardReader's functions of

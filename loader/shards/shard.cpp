@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -48,7 +49,7 @@ struct ShardReader::Map {
   std::unique_ptr<const detail::Codebook> codebook;
   detail::FieldTable fields;
 
-  Map(const std::filesystem::path& path, const std::vector<FieldType>& types);
+  Map(Safetensors opened, const std::vector<FieldType>& types);
   std::string where() const { return file.path().string(); }
   std::string where(size_t row) const;
   Sample sample(size_t row) const;
@@ -68,7 +69,8 @@ struct ShardReader::Map {
   void check_image(size_t row, const Sample& found) const;
 };
 
-ShardReader::Map::Map(const std::filesystem::path& path, const std::vector<FieldType>& types) : file(path) {
+ShardReader::Map::Map(Safetensors opened, const std::vector<FieldType>& types) : file(std::move(opened)) {
+  const FileHold hold = file.hold();
   read_from(file, [&] { parse(types); });
 }
 
@@ -240,7 +242,10 @@ std::string ShardReader::Map::where(size_t row) const {
 }
 
 ShardReader::ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields)
-    : map_(std::make_unique<const Map>(path, fields)) {}
+    : map_(std::make_unique<const Map>(Safetensors(path), fields)) {}
+ShardReader::ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields,
+                         const FileFacts& facts)
+    : map_(std::make_unique<const Map>(Safetensors(path, facts), fields)) {}
 ShardReader::~ShardReader() = default;
 ShardReader::ShardReader(ShardReader&&) noexcept = default;
 ShardReader& ShardReader::operator=(ShardReader&&) noexcept = default;
@@ -248,19 +253,26 @@ ShardReader& ShardReader::operator=(ShardReader&&) noexcept = default;
 size_t ShardReader::size() const { return map_->size; }
 uint64_t ShardReader::byte_count() const { return map_->file.byte_count(); }
 
+FileHold ShardReader::hold() const { return map_->file.hold(); }
+bool ShardReader::needs_hold() const { return map_->file.needs_hold(); }
+
 Sample ShardReader::at(size_t row) const {
-  const Sample sample = map_->sample(row);
+  FileHold held = hold();
+  Sample sample = map_->sample(row);
+  sample.hold = std::move(held);
   if (detail::has_map_faults()) map_->check_columns(row, &Safetensors::check_read);
   return sample;
 }
 
 FieldBytes ShardReader::field(size_t row, size_t number) const {
+  const FileHold held = hold();
   const FieldBytes bytes = map_->fields.at(row, number);
   if (detail::has_map_faults()) map_->check_columns(row, &Safetensors::check_read);
   return bytes;
 }
 
 void ShardReader::check_field_crc(size_t row, size_t number) const {
+  const FileHold held = hold();
   const FieldBytes bytes = field(row, number);
   const uint32_t found = detail::field_checksum(map_->ids[row], bytes), stored = map_->fields.checksum(row, number);
   if (found == stored) return map_->file.check_read(bytes, where(row));
@@ -270,15 +282,23 @@ void ShardReader::check_field_crc(size_t row, size_t number) const {
 }
 
 void ShardReader::check_read(size_t row) const {
-  if (detail::has_map_faults()) map_->check_sample(row, &Safetensors::check_read);
+  if (!detail::has_map_faults()) return;
+  const FileHold held = hold();
+  map_->check_sample(row, &Safetensors::check_read);
 }
-void ShardReader::check_file(size_t row) const { map_->check_sample(row, &Safetensors::check_file); }
+void ShardReader::check_file(size_t row) const {
+  const FileHold held = hold();
+  map_->check_sample(row, &Safetensors::check_file);
+}
 void ShardReader::check_file() const { map_->file.check_file(); }
 void ShardReader::read_ahead() const { map_->file.read_ahead(); }
 void ShardReader::drop() const { map_->file.drop(); }
 
 const std::filesystem::path& ShardReader::path() const { return map_->file.path(); }
-std::string ShardReader::where(size_t row) const { return map_->where(row); }
+std::string ShardReader::where(size_t row) const {
+  const FileHold held = hold();
+  return map_->where(row);
+}
 
 void ShardReader::check_crc(size_t row) const {
   const Sample sample = at(row);

@@ -30,6 +30,8 @@ class ShardReader {
  public:
   /// `fields`: as the manifest has them, sorted by name.
   explicit ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields = {});
+  /// With what the manifest says of the file, by which copies of far ones are known.
+  ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields, const FileFacts& facts);
   ~ShardReader();
   ShardReader(ShardReader&&) noexcept;
   ShardReader& operator=(ShardReader&&) noexcept;
@@ -37,7 +39,11 @@ class ShardReader {
   size_t size() const;          ///< Samples.
   uint64_t byte_count() const;  ///< Of the file.
   Sample at(size_t row) const;  ///< Requires row < size(). No copy, no check of the CRC.
-  /// The value of field `number` (as counted in `fields`) in sample `row`, without a copy or a check of the CRC.
+  /// Keeps the bytes of the shard readable, where they come and go; every Sample does this as well.
+  FileHold hold() const;
+  bool needs_hold() const;
+  /// The value of field `number` (as counted in `fields`) in sample `row`, without a copy or a check of the CRC. Valid
+  /// as long as a hold or a sample of this shard lives.
   FieldBytes field(size_t row, size_t number) const;
   const std::filesystem::path& path() const;
   /// The beginning of messages: "<path>: sample 35 (id 24531) at byte 8000".

@@ -50,7 +50,9 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
 }  // namespace
 
 OpenShard::OpenShard(const std::filesystem::path& path, const Manifest& manifest, const Manifest::Shard& entry)
-    : reader_(path, manifest.fields), checked_(reader_.size() * (1 + manifest.fields.size()) / 64 + 1) {
+    : reader_(path, manifest.fields, {entry.byte_count, entry.xxh3}),
+      checked_(reader_.size() * (1 + manifest.fields.size()) / 64 + 1) {
+  const FileHold held = reader_.hold();
   check_shard(reader_, manifest, entry);
 }
 

@@ -29,8 +29,9 @@ class Sample(NamedTuple):
 class Dataset:
     """The samples of a packed data set, each by its index: dataset[0], dataset[-1], dataset[3:7], `for sample in dataset`.
 
-    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits; or a list of them, whose
-        samples come one after the other.
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits, or its address (https://, s3://, gs://:
+        docs/FAR.md; PENSTOCK_CACHE_DIR and PENSTOCK_CACHE_LIMIT say where shards from there are kept); or a list of them, whose samples
+        come one after the other.
     split: "train", "test" or "all".
 
     Samples are in the order in which they are stored. Decoding is done anew by every access, without the GIL.

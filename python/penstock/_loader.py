@@ -54,7 +54,8 @@ class Loader:
     Iterating gives one epoch: (images, labels) per step, as torch tensors where torch is imported, otherwise as NumPy
     arrays. Every next iteration gives the next epoch, unless `set_epoch()` says which.
 
-    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits. A list of them: their samples
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits, or its address (https://, s3://,
+        gs://: docs/FAR.md; PENSTOCK_CACHE_DIR and PENSTOCK_CACHE_LIMIT say where shards from there are kept). A list of them: their samples
         one after the other; sampler="mix(proportion=3:1)" says how many of each an epoch has.
     split: "train", "test" or "all".
     batch_size: samples per batch, over all ranks together. Rank r has its share of every batch, so that the batches do

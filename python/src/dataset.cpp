@@ -94,6 +94,7 @@ void define_dataset(nb::module_& module) {
       .def(
           "field",
           [](const OpenDataset& self, uint64_t index, size_t number) {
+            const FileHold held = self.dataset->hold(index);
             const FieldBytes bytes = self.dataset->field(index, number);
             return nb::bytes(bytes.data(), bytes.size());
           },

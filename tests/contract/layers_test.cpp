@@ -134,8 +134,8 @@ std::string unit_of(const std::string& path) { return path.substr(0, path.rfind(
 const std::vector<std::vector<std::string>>& floors() {
   static const std::vector<std::vector<std::string>> floors{
       {"loader/files"},
-      {"loader/jpeg/base"},
-      {"loader/jpeg/entropy", "loader/jpeg/pixels"},
+      {"loader/jpeg/base", "loader/far"},
+      {"loader/jpeg/entropy", "loader/jpeg/pixels", "loader/cache"},
       {"loader/jpeg/store"},
       {"loader/codecs"},
       {"loader/shards", "loader/import"},

@@ -11,6 +11,7 @@
 #include "core/machine.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
+#include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/loader_help.h"
 #include "tools/plugins.h"
@@ -83,6 +84,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                      help_lines<TransformRegistry>())
       ->capture_default_str();
   add_plugin_option(app, plugins);
+  add_cache_flags(app);
   app.add_option("--views", loader.views,
                  "one more list of transforms: a further picture of every sample, with random numbers of its own; may "
                  "be given several times")

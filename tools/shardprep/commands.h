@@ -25,6 +25,7 @@ Command verify_command(CLI::App& app);
 Command unpack_command(CLI::App& app);
 Command export_command(CLI::App& app);
 Command show_command(CLI::App& app);
+Command cache_command(CLI::App& app);
 
 /// The split folders that DIR means: DIR itself, or all splits of the data set in DIR (only `split`, if that is not
 /// empty). Throws io_error if there is none, and config_error if DIR is the folder of another split.

@@ -93,6 +93,7 @@ void print_fields(const Dataset& dataset) {
     uint64_t entry_count = 0;
     bool is_known = is_number;
     for (uint64_t index = 0; index < dataset.size(); ++index) {
+      const FileHold held = dataset.hold(index);
       const FieldBytes bytes = dataset.field(index, number);
       entry_count += bytes.size() / type.entry_bytes();
       if (is_number) is_known = add_numbers(type.dtype, bytes, sums);

@@ -12,6 +12,7 @@
 #include "loader/pack/pack.h"
 #include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
+#include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
@@ -133,6 +134,7 @@ std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
   command->add_option("DIR", arguments->folder, "folder of a packed data set, or of one split of it")->required();
   command->add_option("--split", arguments->split, "only this split: train, test or all");
   add_plugin_option(*command, arguments->plugins);
+  add_cache_flags(*command);
   return arguments;
 }
 

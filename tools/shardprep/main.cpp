@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
     app.fallthrough(false);
     const auto commands = {penstock::pack_command(app),   penstock::list_command(app),   penstock::merge_command(app),
                            penstock::plan_command(app),   penstock::info_command(app),   penstock::verify_command(app),
-                           penstock::unpack_command(app), penstock::export_command(app), penstock::show_command(app)};
+                           penstock::unpack_command(app), penstock::export_command(app), penstock::show_command(app),
+                           penstock::cache_command(app)};
     penstock::parse_command_line(app, argc, argv);
     for (const auto& command : commands)
       if (command.app->parsed()) return command.run();

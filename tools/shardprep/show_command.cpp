@@ -6,6 +6,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/look/sheet.h"
+#include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/out_file.h"
 #include "tools/plugins.h"
@@ -84,6 +85,7 @@ Command show_command(CLI::App& app) {
       "transforms in their order, for example 'random-resized-crop(size=224),flip'; normalisation is not "
       "shown. Known transforms:" +
           help_lines<TransformRegistry>());
+  add_cache_flags(*command);
   command->add_option("--split", arguments->split, "only this split: train, test or all");
   command->add_option("--grid", arguments->grid, "rows and columns of the sheet")->capture_default_str();
   const auto* sample =

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "tools/cache_flags.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 
@@ -18,6 +19,7 @@ void add_write_back_options(CLI::App& command, WriteBackArguments& arguments) {
   command.add_option("--out", arguments.output, "folder for the files; it must be new or empty")->required();
   command.add_option("--split", arguments.split, "only this split: train, test or all");
   command.add_option("--jobs", arguments.jobs, "threads that write files; 0: one per core")->capture_default_str();
+  add_cache_flags(command);
   command.add_flag("--quiet", arguments.is_quiet, "print no summary");
   add_plugin_option(command, arguments.plugins);
 }

@@ -4,6 +4,7 @@
 #include "augment/transform.h"
 #include "core/text.h"
 #include "loader/sources/source.h"
+#include "tools/cache_flags.h"
 #include "tools/loader_help.h"
 
 namespace penstock {
@@ -82,6 +83,7 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option("--cache", o.cache, "folder for packed sources (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
       ->group(group);
+  add_cache_flags(app, o.cache_dir, o.cache_limit, group);
 }
 
 }  // namespace penstock

@@ -47,6 +47,8 @@ std::vector<Flag> data_flags() {
       {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale.text(); }},
       {"on-corrupt", kTrained, [](Options o) -> FlagValue { return o.on_corrupt.text(); }},
       {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
+      {"cache-dir", kOwnAside, [](Options o) -> FlagValue { return o.cache_dir; }},
+      {"cache-limit", kOwnAside, [](Options o) -> FlagValue { return o.cache_limit; }},
   };
 }
 

@@ -57,6 +57,7 @@ struct DataOptions {
   std::string split = "train";
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
+  std::string cache_dir, cache_limit;    ///< Of shards from far away; also in the environment (tools/cache_flags.h).
   std::string augment;
   std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
   /// Of training alone; evaluations have the size that `augment` states.

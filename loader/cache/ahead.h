@@ -1,0 +1,40 @@
+// Ahead: fetches shards before they are needed.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "loader/cache/shard_cache.h"
+
+namespace penstock::detail {
+
+/// Threads that bring the expected shards into the cache, in their order, as long as there is room without removing
+/// any that are needed. What goes wrong here is not reported: whoever needs the shard meets it as well. Thread-safety:
+/// any thread.
+class Ahead {
+ public:
+  static constexpr int kThreads = 4;
+  static Ahead& instance();
+
+  /// Adds to what is expected.
+  void expect(const std::vector<FarShard>& shards);
+  /// Fetches a shard before all that is expected.
+  void fetch_next(const FarShard& shard);
+
+ private:
+  Ahead();
+  void run();
+
+  ShardCache& cache_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<FarShard> expected_;
+  bool is_ending_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace penstock::detail

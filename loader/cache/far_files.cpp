@@ -1,0 +1,84 @@
+// Files that are far away: https://, http://, s3:// and gs://. Shards lie in the cache of the node while they are read;
+// manifests and other files are copied into memory.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "loader/cache/ahead.h"
+#include "loader/cache/far_map.h"
+#include "loader/cache/shard_cache.h"
+#include "loader/far/origin.h"
+#include "loader/far/transfer.h"
+#include "loader/files/files.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using detail::FarMap, detail::FarShard, detail::Origin, detail::ShardCache;
+
+/// A file in memory.
+class FetchedFile final : public RandomAccessFile {
+ public:
+  FetchedFile(const fs::path& path, std::vector<uint8_t> bytes) : RandomAccessFile(path), bytes_(std::move(bytes)) {}
+  uint64_t size() const override { return bytes_.size(); }
+  size_t read(uint64_t offset, std::span<uint8_t> out) const override {
+    if (offset >= bytes_.size()) return 0;
+    const size_t count = std::min<uint64_t>(out.size(), bytes_.size() - offset);
+    std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(offset), count, out.begin());
+    return count;
+  }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
+class FarFiles final : public Files {
+ public:
+  explicit FarFiles(std::unique_ptr<Origin> origin) : origin_(std::move(origin)) {}
+
+  std::unique_ptr<const RandomAccessFile> open(const fs::path& path) const override {
+    return std::make_unique<FetchedFile>(path, detail::transfer_whole(*origin_, path.string(), UINT64_MAX));
+  }
+
+  std::unique_ptr<const FileMap> map(const fs::path& path, const FileFacts& facts) const override {
+    if (facts.xxh3.empty()) return open(path)->map();
+    return std::make_unique<FarMap>(shard_of(path, facts), ShardCache::instance());
+  }
+
+  void expect(const std::vector<ExpectedFile>& files) const override {
+    std::vector<FarShard> shards;
+    for (const auto& file : files)
+      if (!file.facts.xxh3.empty()) shards.push_back(shard_of(file.path, file.facts));
+    detail::Ahead::instance().expect(shards);
+  }
+
+  uint64_t room(uint64_t byte_count) const override { return ShardCache::instance().room(byte_count); }
+
+  bool exists(const fs::path& path) const override { return detail::object_exists(*origin_, path.string()); }
+
+ private:
+  FarShard shard_of(const fs::path& path, const FileFacts& facts) const {
+    return {path.string(), facts, origin_.get()};
+  }
+
+  std::unique_ptr<Origin> origin_;
+};
+
+const Registered<FilesKind> kHttps{"https", {}, "files of a web server", [](const Spec&) {
+                                     return std::make_unique<FarFiles>(detail::make_plain_origin());
+                                   }};
+const Registered<FilesKind> kHttp{"http", {}, "files of a web server, without encryption", [](const Spec&) {
+                                    return std::make_unique<FarFiles>(detail::make_plain_origin());
+                                  }};
+const Registered<FilesKind> kS3{"s3", {}, "objects of S3, or of a service that speaks its language", [](const Spec&) {
+                                  return std::make_unique<FarFiles>(detail::make_s3_origin());
+                                }};
+const Registered<FilesKind> kGoogle{"gs", {}, "objects of Google Cloud Storage", [](const Spec&) {
+                                      return std::make_unique<FarFiles>(detail::make_google_origin());
+                                    }};
+
+}  // namespace
+}  // namespace penstock

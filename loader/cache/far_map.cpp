@@ -1,0 +1,89 @@
+// FarMap: addresses that stay, memory that comes and goes.
+#include "loader/cache/far_map.h"
+
+#include <sys/mman.h>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/cache/ahead.h"
+
+namespace penstock::detail {
+
+FarMap::FarMap(const FarShard& shard, ShardCache& cache) : FileMap(shard.address), shard_(shard), cache_(cache) {
+  const size_t size = shard_.facts.byte_count;
+  if (size == 0) throw corrupt_error(concat(shard_.address, ": 0 bytes by the manifest; expected a shard"));
+  void* const range = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) throw errno_error(shard_.address, concat("expected ", size, " bytes of address space"));
+  bytes_ = {static_cast<const uint8_t*>(range), size};
+  needs_hold_ = true;
+  cache_.add(shard_.facts.xxh3, *this);
+}
+
+FarMap::~FarMap() {
+  cache_.remove(shard_.facts.xxh3, *this);
+  guard_.reset();
+  munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+void FarMap::hold() const {
+  if ((state_.fetch_add(kOneHold, std::memory_order_acquire) & kMapped) != 0) return;
+  try {
+    bring();
+  } catch (...) {
+    state_.fetch_sub(kOneHold, std::memory_order_release);
+    throw;
+  }
+}
+
+void FarMap::release() const noexcept { state_.fetch_sub(kOneHold, std::memory_order_release); }
+
+void FarMap::bring() const {
+  const std::lock_guard lock(mutex_);
+  if ((state_.load(std::memory_order_acquire) & kMapped) != 0) return;
+  map_file(cache_.get(shard_));
+  state_.fetch_or(kMapped, std::memory_order_release);
+}
+
+void FarMap::map_file(OpenFile file) const {
+  void* const range = const_cast<uint8_t*>(bytes_.data());
+  if (mmap(range, bytes_.size(), PROT_READ, MAP_SHARED | MAP_FIXED, file.descriptor(), 0) == MAP_FAILED)
+    throw errno_error(shard_.address, "expected to map its file in the cache");
+  guard_ = std::make_unique<MapGuard>(bytes_);
+  file_ = std::move(file);
+}
+
+/// The file may be in use by this object's own holder: its mutex is held while it waits for room, and then this one is
+/// not taken.
+void FarMap::drop_unless_read() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  uint64_t idle = kMapped;
+  if (!state_.compare_exchange_strong(idle, 0, std::memory_order_acq_rel)) return;
+  unmap_file();
+}
+
+void FarMap::read_ahead() const { Ahead::instance().fetch_next(shard_); }
+
+void FarMap::drop() const { cache_.leave(shard_.facts.xxh3); }
+
+void FarMap::unmap_file() const {
+  guard_.reset();
+  void* const range = const_cast<uint8_t*>(bytes_.data());
+  mmap(range, bytes_.size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  file_ = OpenFile();
+}
+
+void FarMap::check_read(std::span<const uint8_t> used, const std::string& where) const {
+  // Only what is mapped can have been read; a hold that costs no fetch keeps the guard meanwhile.
+  if ((state_.fetch_add(kOneHold, std::memory_order_acquire) & kMapped) != 0 && guard_) {
+    const auto offset = guard_->first_fault(used);
+    if (offset) {
+      release();
+      throw io_error(concat(where, ": byte ", *offset, " of its file in the cache ", cache_.folder().string(),
+                            " cannot be read; expected a disk without errors"));
+    }
+  }
+  release();
+}
+
+}  // namespace penstock::detail

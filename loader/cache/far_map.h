@@ -1,0 +1,52 @@
+// FarMap: a far shard as memory that is there while it is held.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "loader/cache/shard_cache.h"
+#include "loader/files/files.h"
+#include "loader/files/map_guard.h"
+
+namespace penstock::detail {
+
+/// A range of addresses as long as the shard. While somebody holds it, the shard's file in the cache is mapped there;
+/// otherwise the cache may take the file away, and the range has no memory until the next hold(). A hold of a shard
+/// that is mapped costs one atomic operation, so that it can be taken for every sample.
+class FarMap final : public FileMap, private Droppable {
+ public:
+  FarMap(const FarShard& shard, ShardCache& cache);
+  ~FarMap() override;
+
+  using FileMap::check_file, FileMap::check_read;
+  void check_read(std::span<const uint8_t> used, const std::string& where) const override;
+  /// As check_read(): nobody cuts a file of the cache short.
+  void check_file(std::span<const uint8_t> used, const std::string& where) const override { check_read(used, where); }
+  /// Fetches the shard into the cache before others that are expected; does not wait.
+  void read_ahead() const override;
+  /// Lets the shard go, and makes it the first to leave the cache, until it is held again.
+  void drop() const override;
+
+ private:
+  void hold() const override;
+  void release() const noexcept override;
+  void drop_unless_read() override;
+  void bring() const;
+  void map_file(OpenFile file) const;
+  void unmap_file() const;
+
+  // Bit 0: the file is mapped. The rest: twice the number of holds.
+  static constexpr uint64_t kMapped = 1, kOneHold = 2;
+
+  FarShard shard_;
+  ShardCache& cache_;
+  mutable std::atomic<uint64_t> state_{0};
+  mutable std::mutex mutex_;  // of what follows, and of changes of kMapped
+  mutable OpenFile file_;
+  mutable std::unique_ptr<MapGuard> guard_;
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,296 @@
+// CacheFolder: locks, budget and names.
+#include "loader/cache/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "core/error.h"
+#include "core/number_text.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+
+namespace fs = std::filesystem;
+
+struct CacheFolder::Marker {
+  char text[24];
+  std::atomic<uint64_t> limit_bytes, room_wishes, holder;  // holder: the process that has the lock of the folder
+};
+
+namespace {
+
+constexpr const char* kMarkerName = "penstock-cache";
+constexpr char kMarkerText[] = "penstock shard cache 1\n";
+constexpr uint64_t kBlockBytes = 4096, kMarkerBytes = 4096;
+constexpr size_t kNameDigits = 32;
+constexpr int64_t kSpent_ns = 0;  // the time of last use of a shard that nobody needs soon
+constexpr auto kLockStep = std::chrono::milliseconds(2);
+constexpr int kLockSteps = 15'000;  // 30 s
+enum LockByte : off_t { kFolderByte = 0, kUsersByte = 1 };
+
+bool set_lock(int descriptor, short type, LockByte byte) {
+  struct flock wish {};
+  wish.l_type = type;
+  wish.l_whence = SEEK_SET;
+  wish.l_start = byte;
+  wish.l_len = 1;
+  return fcntl(descriptor, F_OFD_SETLK, &wish) == 0;
+}
+
+uint64_t on_disk(uint64_t byte_count) { return (byte_count + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
+
+bool has_ending(const std::string& name, const char* ending) {
+  const bool is_hex = name.size() > kNameDigits && name.find_first_not_of("0123456789abcdef") >= kNameDigits;
+  return is_hex && name.ends_with(ending);
+}
+bool is_whole_name(const std::string& name) {
+  return has_ending(name, ".shard") && name.size() == kNameDigits + std::strlen(".shard");
+}
+bool is_partial_name(const std::string& name) { return has_ending(name, ".partial"); }
+
+Error folder_error(const fs::path& folder, const char* expected) { return errno_error(folder.string(), expected); }
+
+}  // namespace
+
+OpenFile::OpenFile(OpenFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+OpenFile::~OpenFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+CacheFolder::CacheFolder(fs::path folder, const std::string& limit_text) : folder_(std::move(folder)) {
+  std::error_code failure;
+  fs::create_directories(folder_, failure);
+  if (failure)
+    throw io_error(
+        concat(folder_.string(), ": ", failure.message(), "; expected a folder for the cache (--cache-dir)"));
+  struct statfs disk {};
+  if (statfs(folder_.c_str(), &disk) == 0 && disk.f_type == NFS_SUPER_MAGIC)
+    throw config_error(concat("--cache-dir ", folder_.string(), ": is on NFS; expected a disk of this machine"));
+  check_contents();
+  open_marker();
+  agree_on_limit(limit_text);
+}
+
+CacheFolder::~CacheFolder() {
+  if (marker_ != nullptr) munmap(marker_, kMarkerBytes);
+}
+
+/// A folder becomes a cache only while it is empty, so that nobody's files are ever taken for it.
+void CacheFolder::check_contents() const {
+  std::error_code failure;
+  if (fs::exists(folder_ / kMarkerName, failure)) return;
+  size_t count = 0;
+  for (fs::directory_iterator entry(folder_, failure), end; !failure && entry != end; entry.increment(failure)) ++count;
+  if (failure) throw io_error(concat(folder_.string(), ": ", failure.message(), "; expected a folder for the cache"));
+  if (count > 0 && !fs::exists(folder_ / kMarkerName, failure))  // another process may have begun it meanwhile
+    throw config_error(concat("--cache-dir ", folder_.string(), ": holds ", count_text(count, "file"),
+                              " and is no cache; expected a new or empty folder"));
+}
+
+void CacheFolder::open_marker() {
+  const fs::path file = folder_ / kMarkerName;
+  marker_file_ = OpenFile(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!marker_file_) throw folder_error(file, "expected a cache folder that can be written");
+  struct stat status {};
+  if (fstat(marker_file_.descriptor(), &status) != 0) throw folder_error(file, "expected the marker of a cache");
+  if (status.st_size < static_cast<off_t>(kMarkerBytes) &&
+      posix_fallocate(marker_file_.descriptor(), 0, kMarkerBytes) != 0) {
+    errno = ENOSPC;
+    throw folder_error(file, "expected room for the marker of the cache");
+  }
+  void* const map = mmap(nullptr, kMarkerBytes, PROT_READ | PROT_WRITE, MAP_SHARED, marker_file_.descriptor(), 0);
+  if (map == MAP_FAILED) throw folder_error(file, "expected to map the marker of the cache");
+  marker_ = static_cast<Marker*>(map);
+  if (marker_->text[0] == '\0') std::memcpy(marker_->text, kMarkerText, sizeof kMarkerText);
+  if (std::memcmp(marker_->text, kMarkerText, sizeof kMarkerText) != 0)
+    throw config_error(
+        concat(file.string(), ": is not the marker of a cache of this version; expected another folder"));
+}
+
+void CacheFolder::agree_on_limit(const std::string& limit_text) {
+  struct statvfs disk {};
+  if (statvfs(folder_.c_str(), &disk) != 0) throw folder_error(folder_, "expected a folder for the cache");
+  const uint64_t disk_bytes = uint64_t{disk.f_blocks} * disk.f_frsize;
+  const Lock held(*this);
+  const bool is_alone = set_lock(marker_file_.descriptor(), F_WRLCK, kUsersByte);
+  const uint64_t in_force = marker_->limit_bytes.load();
+  if (!limit_text.empty()) {
+    limit_bytes_ = parse_byte_limit("--cache-limit", limit_text, disk_bytes);
+    if (!is_alone && in_force != limit_bytes_)
+      throw config_error(concat("--cache-limit ", limit_text, ": the cache ", folder_.string(), " is in use with ",
+                                in_force, " bytes; expected the same limit of all that share it, here ", limit_bytes_));
+  } else {
+    const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+    limit_bytes_ = is_alone ? (free_bytes + used_bytes()) / 5 * 4 : in_force;
+  }
+  marker_->limit_bytes = limit_bytes_;
+  set_lock(marker_file_.descriptor(), F_RDLCK, kUsersByte);  // as long as this process lives
+}
+
+uint64_t CacheFolder::room(uint64_t byte_count) const {
+  return limit_bytes_ < kMarkerBytes ? 0 : (limit_bytes_ - kMarkerBytes) / on_disk(byte_count + sizeof(Progress));
+}
+
+CacheFolder::Lock::Lock(CacheFolder& folder) : folder_(folder), mutex_lock_(folder.mutex_) {
+  for (int step = 0; !set_lock(folder_.marker_file_.descriptor(), F_WRLCK, kFolderByte); ++step) {
+    if (errno != EAGAIN && errno != EACCES) throw folder_error(folder_.folder_, "expected a disk with locks");
+    if (step == kLockSteps)
+      throw io_error(concat(folder_.folder_.string(), ": process ", folder_.marker_->holder.load(),
+                            " has the lock of the cache for 30 s; expected it to go on or to end"));
+    std::this_thread::sleep_for(kLockStep);
+  }
+  folder_.marker_->holder = static_cast<uint64_t>(getpid());
+}
+
+CacheFolder::Lock::~Lock() { set_lock(folder_.marker_file_.descriptor(), F_UNLCK, kFolderByte); }
+
+std::vector<CachedShard> CacheFolder::list() const {
+  std::vector<CachedShard> found;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder_, failure), end; !failure && entry != end; entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_whole = is_whole_name(name);
+    struct stat status {};
+    if ((!is_whole && !is_partial_name(name)) || stat(entry->path().c_str(), &status) != 0) continue;
+    found.push_back({.path = entry->path(),
+                     .xxh3 = name.substr(0, kNameDigits),
+                     .is_whole = is_whole,
+                     .byte_count = on_disk(static_cast<uint64_t>(status.st_size)),
+                     .used_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec});
+  }
+  if (failure) throw io_error(concat(folder_.string(), ": ", failure.message(), "; expected the folder of the cache"));
+  std::sort(found.begin(), found.end(), [](const CachedShard& a, const CachedShard& b) {
+    return std::tie(a.used_ns, a.path) < std::tie(b.used_ns, b.path);
+  });
+  return found;
+}
+
+uint64_t CacheFolder::used_bytes() const {
+  uint64_t used = kMarkerBytes;
+  for (const auto& shard : list()) used += shard.byte_count;
+  return used;
+}
+
+bool CacheFolder::remove_unused(const fs::path& file) {
+  const OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!opened || flock(opened.descriptor(), LOCK_EX | LOCK_NB) != 0) return false;
+  return unlink(file.c_str()) == 0;
+}
+
+OpenFile CacheFolder::open_whole(const std::string& xxh3, uint64_t byte_count) const {
+  const fs::path file = folder_ / (xxh3 + ".shard");
+  OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!opened || flock(opened.descriptor(), LOCK_SH | LOCK_NB) != 0) return OpenFile();
+  struct stat status {};
+  // Without a name it was removed between open and lock: nobody counts its bytes any more.
+  if (fstat(opened.descriptor(), &status) != 0 || status.st_nlink == 0) return OpenFile();
+  if (static_cast<uint64_t>(status.st_size) != byte_count) return OpenFile();  // cut by somebody; it is fetched again
+  futimens(opened.descriptor(), nullptr);
+  return opened;
+}
+
+bool CacheFolder::make_room(uint64_t byte_count, Evicts evicts,
+                            const std::function<void(const std::string& xxh3)>& drop) {
+  const auto shards = list();
+  uint64_t used = kMarkerBytes;
+  for (const auto& shard : shards) used += shard.byte_count;
+  for (const auto& shard : shards) {
+    if (used + byte_count <= limit_bytes_) return true;
+    if (evicts == Evicts::kSpent && shard.used_ns != kSpent_ns) return false;  // the first ones are the spent ones
+    drop(shard.xxh3);
+    if (remove_unused(shard.path)) used -= shard.byte_count;
+  }
+  return used + byte_count <= limit_bytes_;
+}
+
+void CacheFolder::mark_spent(const std::string& xxh3) const {
+  const timespec spent[2] = {{kSpent_ns, 0}, {kSpent_ns, 0}};
+  utimensat(AT_FDCWD, (folder_ / (xxh3 + ".shard")).c_str(), spent, AT_SYMLINK_NOFOLLOW);
+}
+
+CacheFolder::Place CacheFolder::open_place(const fs::path& path, uint64_t byte_count) {
+  Place place{Place::Kind::kBusy, OpenFile(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)), path};
+  if (!place.file) throw folder_error(path, "expected a cache folder that can be written");
+  if (flock(place.file.descriptor(), LOCK_EX | LOCK_NB) == 0) place.kind = Place::Kind::kTaken;
+  if (place.kind == Place::Kind::kBusy) return place;
+  if (fallocate(place.file.descriptor(), 0, 0, static_cast<off_t>(byte_count)) == 0) return place;
+  const int code = errno;
+  unlink(path.c_str());
+  errno = code;
+  throw folder_error(path, code == EOPNOTSUPP ? "expected a disk that can reserve space (ext4, xfs, btrfs, tmpfs)"
+                                              : "expected room on the disk, or a smaller --cache-limit");
+}
+
+CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_count, Evicts evicts, bool is_beside,
+                                     const std::function<void(const std::string& xxh3)>& drop) {
+  const uint64_t wanted = on_disk(byte_count + sizeof(Progress));
+  if (wanted + kMarkerBytes > limit_bytes_)
+    throw config_error(concat("--cache-limit: is ", limit_bytes_, " bytes; expected at least ", wanted + kMarkerBytes,
+                              " for the shard ", xxh3));
+  const std::string name = is_beside ? concat(xxh3, "-", getpid(), ".partial") : xxh3 + ".partial";
+  const fs::path path = folder_ / name;
+  const Lock held(*this);
+  struct stat status {};
+  const bool is_there = stat(path.c_str(), &status) == 0;
+  const bool has_room = is_there && on_disk(static_cast<uint64_t>(status.st_size)) == wanted;
+  if (is_there && !has_room && !remove_unused(path)) return {};
+  if (!has_room && !make_room(wanted, evicts, drop)) return {.kind = Place::Kind::kNoRoom};
+  return open_place(path, byte_count + sizeof(Progress));
+}
+
+void CacheFolder::publish(Place& place, const std::string& xxh3, uint64_t byte_count) {
+  const int descriptor = place.file.descriptor();
+  const fs::path whole = folder_ / (xxh3 + ".shard");
+  // Before the name says that it is whole: after a power cut the bytes are there or the name is not.
+  if (ftruncate(descriptor, static_cast<off_t>(byte_count)) != 0 || fdatasync(descriptor) != 0)
+    throw folder_error(place.path, "expected to write the shard to the disk");
+  const Lock held(*this);  // nobody removes it between the two locks
+  if (rename(place.path.c_str(), whole.c_str()) != 0) throw folder_error(whole, "expected to name a whole shard");
+  flock(descriptor, LOCK_SH);
+  place.path = whole;
+}
+
+void CacheFolder::discard(Place& place) {
+  const Lock held(*this);
+  unlink(place.path.c_str());
+  place.file = OpenFile();
+}
+
+void CacheFolder::ask_for_room() { marker_->room_wishes.fetch_add(1); }
+uint64_t CacheFolder::room_wishes() const { return marker_->room_wishes.load(std::memory_order_relaxed); }
+
+std::optional<Progress> read_progress(int descriptor, uint64_t byte_count) {
+  Progress progress{};
+  const auto at = static_cast<off_t>(byte_count);
+  if (pread(descriptor, &progress, sizeof progress, at) != static_cast<ssize_t>(sizeof progress)) return {};
+  if (std::memcmp(progress.magic, kProgressMagic, sizeof kProgressMagic) != 0 || progress.done > byte_count) return {};
+  progress.etag[sizeof progress.etag - 1] = '\0';
+  return progress;
+}
+
+void write_progress(int descriptor, uint64_t byte_count, const Progress& progress) {
+  if (pwrite(descriptor, &progress, sizeof progress, static_cast<off_t>(byte_count)) != sizeof progress)
+    throw errno_error("the cache", "expected to write how far a download is");
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,160 @@
+// ShardCache: get, or fetch, or wait for who fetches.
+#include "loader/cache/shard_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/limits.h"
+#include "core/text.h"
+#include "loader/cache/download.h"
+#include "loader/far/http.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr auto kStep = std::chrono::milliseconds(5);
+constexpr auto kWatchStep = std::chrono::milliseconds(50);
+constexpr int64_t kStoppedAfter_s = 3;
+constexpr int64_t kNoRoomAfter_ns = 60'000'000'000;
+
+std::string limit_of_environment() {
+  const char* const text = std::getenv(kCacheLimitVariable);
+  return text == nullptr ? "" : text;
+}
+
+/// Whether the download of another process has not noted for a while how far it is, which it does at least every
+/// second. Killed ones lose their lock and are not seen here.
+bool has_stopped(const std::filesystem::path& path) {
+  struct stat status {};
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return stat(path.c_str(), &status) == 0 && now.tv_sec - status.st_mtim.tv_sec > kStoppedAfter_s;
+}
+
+}  // namespace
+
+ShardCache& ShardCache::instance() {
+  static auto& cache = *new ShardCache;  // never destroyed, because the last threads of a program may still read
+  return cache;
+}
+
+ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()) {
+  start_transport();  // its own end must come after this one's
+  try {
+    watcher_ = std::thread([this] { keep_watch(); });
+  } catch (const std::system_error&) {
+    throw threads_error("the cache of far shards", 1, 0, "a thread for it");
+  }
+  std::atexit([] {
+    instance().is_ending_ = true;
+    instance().watcher_.join();
+  });
+}
+
+/// Lets go of what is not read when another process wants room.
+void ShardCache::keep_watch() {
+  uint64_t seen = folder_.room_wishes();
+  while (!is_ending_) {
+    std::this_thread::sleep_for(kWatchStep);
+    if (const uint64_t now = folder_.room_wishes(); std::exchange(seen, now) != now) drop_all();
+  }
+}
+
+void ShardCache::add(const std::string& xxh3, Droppable& holder) {
+  const std::lock_guard lock(mutex_);
+  holders_.emplace(xxh3, &holder);
+}
+
+void ShardCache::remove(const std::string& xxh3, Droppable& holder) {
+  const std::lock_guard lock(mutex_);
+  for (auto [at, end] = holders_.equal_range(xxh3); at != end; ++at) {
+    if (at->second != &holder) continue;
+    holders_.erase(at);
+    return;
+  }
+}
+
+void ShardCache::drop(const std::string& xxh3) {
+  const std::lock_guard lock(mutex_);
+  for (auto [at, end] = holders_.equal_range(xxh3); at != end; ++at) at->second->drop_unless_read();
+}
+
+void ShardCache::drop_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [xxh3, holder] : holders_) holder->drop_unless_read();
+}
+
+void ShardCache::leave(const std::string& xxh3) {
+  drop(xxh3);
+  folder_.mark_spent(xxh3);
+}
+
+CacheFolder::Place ShardCache::take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside) {
+  return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside,
+                      [this](const std::string& xxh3) { drop(xxh3); });
+}
+
+void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
+  try {
+    detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_);
+  } catch (const Error& error) {
+    // What came stays for the next one, unless it is known to be wrong.
+    const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
+    const bool is_there = bool{folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)};  // by another process
+    if (error.kind() == ErrorKind::kCorrupt || !progress || progress->done == 0 || is_there) folder_.discard(place);
+    throw;
+  }
+  folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count);
+}
+
+OpenFile ShardCache::get(const FarShard& shard) {
+  if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
+  bool is_beside = false;
+  const int64_t start_ns = now_ns();
+  for (;;) {
+    auto place = take(shard, CacheFolder::Evicts::kAny, is_beside);
+    if (place.kind == CacheFolder::Place::Kind::kTaken) {
+      // Another process may have finished it between the look and the lock.
+      if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+        folder_.discard(place);
+        return file;
+      }
+      download(shard, place);
+      return std::move(place.file);
+    }
+    if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
+      folder_.ask_for_room();
+      if (now_ns() - start_ns > kNoRoomAfter_ns)
+        throw config_error(concat("--cache-limit: is ", folder_.limit_bytes(), " bytes, and all of them are being ",
+                                  "read; expected room for ", shard.facts.byte_count, " more for ", shard.address,
+                                  ": a higher limit, or fewer ranks and workers"));
+    } else {
+      is_beside = !place.path.empty() && has_stopped(place.path);
+    }
+    std::this_thread::sleep_for(kStep);
+    if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
+  }
+}
+
+bool ShardCache::fetch_ahead(const FarShard& shard) {
+  if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return true;
+  auto place = take(shard, CacheFolder::Evicts::kSpent, /*is_beside=*/false);
+  if (place.kind != CacheFolder::Place::Kind::kTaken) return false;
+  if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+    folder_.discard(place);
+    return true;
+  }
+  download(shard, place);
+  return true;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,253 @@
+// The places that keys come from.
+#include "loader/far/credential_sources.h"
+
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/far/http.h"
+
+extern char** environ;
+
+namespace penstock::detail {
+namespace {
+
+constexpr double kServiceTimeout_s = 5, kInstanceTimeout_s = 1;
+constexpr int kProcessTimeout_ms = 60'000;
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::optional<std::string> text_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string file_in_home(const char* variable, const char* name) {
+  const std::string set = environment(variable);
+  return set.empty() ? concat(environment("HOME"), "/.aws/", name) : set;
+}
+
+std::string profile_name() {
+  const std::string name = environment("AWS_PROFILE");
+  return name.empty() ? "default" : name;
+}
+
+Error no_key(const std::string& source, const std::string& fact) {
+  return config_error(concat("credentials of ", source, ": ", fact, "; expected an access key"));
+}
+
+/// The keys in a JSON document, as containers, instances and processes give them.
+Credentials parse_document(const std::string& text, const char* token_key, const std::string& source) {
+  const auto get = [&](const nlohmann::json& json, const char* key) {
+    return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : std::string();
+  };
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw no_key(source, "its answer is no JSON object");
+  Credentials found{get(json, "AccessKeyId"), get(json, "SecretAccessKey"), get(json, token_key),
+                    parse_iso_time(get(json, "Expiration")), source};
+  if (found.key_id.empty() || found.secret.empty())
+    throw no_key(source, "its answer has no AccessKeyId and SecretAccessKey");
+  return found;
+}
+
+std::string ask(HttpRequest request, double timeout_s, const std::string& source) {
+  request.connect_timeout_s = request.stall_timeout_s = timeout_s;
+  request.follows_redirects = false;  // what is asked with is secret
+  const HttpResponse response = exchange(request);
+  if (response.attempt.end != Attempt::End::kAnswered) throw no_key(source, response.problem);
+  if (response.attempt.status != 200)
+    throw no_key(source, concat("status ", response.attempt.status, " ", response.attempt.code));
+  return response.body;
+}
+
+std::optional<Credentials> from_environment() {
+  Credentials found{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
+                    environment("AWS_SESSION_TOKEN"), 0, "environment AWS_ACCESS_KEY_ID"};
+  if (found.key_id.empty() && found.secret.empty()) return {};
+  if (found.key_id.empty() || found.secret.empty())
+    throw no_key("environment", found.key_id.empty() ? "AWS_ACCESS_KEY_ID is not set, AWS_SECRET_ACCESS_KEY is"
+                                                     : "AWS_SECRET_ACCESS_KEY is not set, AWS_ACCESS_KEY_ID is");
+  return found;
+}
+
+std::string xml_value(const std::string& document, const std::string& tag) {
+  const size_t begin = document.find("<" + tag + ">"), end = document.find("</" + tag + ">");
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
+  return document.substr(begin + tag.size() + 2, end - begin - tag.size() - 2);
+}
+
+std::optional<Credentials> from_web_identity(const std::string& region) {
+  const std::string file = environment("AWS_WEB_IDENTITY_TOKEN_FILE"), role = environment("AWS_ROLE_ARN");
+  if (file.empty() || role.empty()) return {};
+  const std::string source = concat("web identity ", file, " for ", role);
+  const auto token = text_of_file(file);
+  if (!token) throw no_key(source, "the token's file cannot be read");
+  std::string session = environment("AWS_ROLE_SESSION_NAME");
+  if (session.empty()) session = "penstock";
+  std::string endpoint = environment("AWS_ENDPOINT_URL_STS");
+  if (endpoint.empty()) endpoint = concat("https://sts.", region, ".amazonaws.com");
+  const std::string body = canonical_query({{"Action", "AssumeRoleWithWebIdentity"},
+                                            {"Version", "2011-06-15"},
+                                            {"RoleArn", role},
+                                            {"RoleSessionName", session},
+                                            {"WebIdentityToken", trimmed(*token)}});
+  const std::string answer = ask({.method = "POST",
+                                  .url = endpoint + "/",
+                                  .headers = {{"content-type", "application/x-www-form-urlencoded"}},
+                                  .body = body},
+                                 kServiceTimeout_s, source);
+  Credentials found{xml_value(answer, "AccessKeyId"), xml_value(answer, "SecretAccessKey"),
+                    xml_value(answer, "SessionToken"), parse_iso_time(xml_value(answer, "Expiration")), source};
+  if (found.key_id.empty() || found.secret.empty()) throw no_key(source, "the answer of STS has no key");
+  return found;
+}
+
+/// What `command` prints, run by a shell.
+std::string output_of(const std::string& command, const std::string& source) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) throw errno_error("credentials of " + source, "expected a pipe");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  std::string shell = "sh", flag = "-c", text = command;
+  std::array<char*, 4> words{shell.data(), flag.data(), text.data(), nullptr};
+  pid_t child = 0;
+  const int failure = posix_spawn(&child, "/bin/sh", &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string output;
+  std::array<char, 4096> buffer{};
+  bool is_late = false;
+  while (failure == 0 && output.size() < (64 << 10)) {
+    pollfd waited{ends[0], POLLIN, 0};
+    is_late = poll(&waited, 1, kProcessTimeout_ms) == 0;
+    const ssize_t count = is_late ? 0 : read(ends[0], buffer.data(), buffer.size());
+    if (count <= 0) break;
+    output.append(buffer.data(), static_cast<size_t>(count));
+  }
+  close(ends[0]);
+  if (failure != 0) throw no_key(source, "no shell could be started");
+  if (is_late) kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (is_late) throw no_key(source, concat("no output in ", kProcessTimeout_ms / 1000, " s"));
+  if (status != 0) throw no_key(source, concat("its process ended with status ", WEXITSTATUS(status)));
+  return output;
+}
+
+std::optional<Credentials> from_profile() {
+  const std::string name = profile_name();
+  Credentials found{
+      profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"), profile_value("aws_session_token"), 0,
+      concat("profile ", in_quotes(name), " in ", file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials"))};
+  if (!found.key_id.empty() && !found.secret.empty()) return found;
+  if (const auto command = profile_value("credential_process"); !command.empty()) {
+    const std::string source = concat("credential_process of profile ", in_quotes(name));
+    return parse_document(output_of(command, source), "SessionToken", source);
+  }
+  if (!environment("AWS_PROFILE").empty())
+    throw no_key(concat("profile ", in_quotes(name)), "neither file in ~/.aws has a key or a credential_process of it");
+  return {};
+}
+
+std::optional<Credentials> from_container() {
+  const std::string relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  const std::string full = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  if (relative.empty() && full.empty()) return {};
+  HttpRequest request{.url = relative.empty() ? full : "http://169.254.170.2" + relative};
+  std::string token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  const std::string file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+  if (!file.empty()) token = trimmed(text_of_file(file).value_or(""));
+  if (!token.empty()) request.headers["authorization"] = token;
+  const std::string source = "the container's service";
+  return parse_document(ask(std::move(request), kServiceTimeout_s, source), "Token", source);
+}
+
+std::optional<Credentials> from_instance() {
+  if (environment("AWS_EC2_METADATA_DISABLED") == "true") return {};
+  std::string endpoint = environment("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (endpoint.empty()) endpoint = "http://169.254.169.254";
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  const std::string source = "the instance's metadata service";
+  HttpRequest first{.method = "PUT",
+                    .url = endpoint + "/latest/api/token",
+                    .headers = {{"x-aws-ec2-metadata-token-ttl-seconds", "21600"}}};
+  first.connect_timeout_s = first.stall_timeout_s = kInstanceTimeout_s;
+  const HttpResponse answer = exchange(first);
+  // A machine that is none of Amazon's has nobody there.
+  if (answer.attempt.end != Attempt::End::kAnswered || answer.attempt.status != 200) return {};
+  const std::map<std::string, std::string> headers{{"x-aws-ec2-metadata-token", answer.body}};
+  const std::string folder = endpoint + "/latest/meta-data/iam/security-credentials/";
+  const std::string role = trimmed(ask({.url = folder, .headers = headers}, kServiceTimeout_s, source));
+  return parse_document(ask({.url = folder + role, .headers = headers}, kServiceTimeout_s, source), "Token", source);
+}
+
+}  // namespace
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string ini_value(const std::string& text, const std::string& section, const std::string& key) {
+  std::istringstream lines(text);
+  bool is_inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    line = trimmed(line);
+    if (line.starts_with('[')) is_inside = trimmed(line.substr(1, line.find(']') - 1)) == section;
+    const size_t equals = line.find('=');
+    if (!is_inside || equals == std::string::npos || line.starts_with('#') || line.starts_with(';')) continue;
+    if (trimmed(line.substr(0, equals)) == key) return trimmed(line.substr(equals + 1));
+  }
+  return "";
+}
+
+std::string profile_value(const std::string& key) {
+  const std::string name = profile_name();
+  const auto credentials = text_of_file(file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials")).value_or("");
+  if (auto value = ini_value(credentials, name, key); !value.empty()) return value;
+  const auto config = text_of_file(file_in_home("AWS_CONFIG_FILE", "config")).value_or("");
+  return ini_value(config, name == "default" ? name : "profile " + name, key);
+}
+
+int64_t parse_iso_time(const std::string& text) {
+  std::tm parts{};
+  const char* const end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return end == nullptr ? 0 : timegm(&parts);
+}
+
+std::optional<Credentials> find_credentials(const std::string& region) {
+  if (auto found = from_environment()) return found;
+  if (auto found = from_web_identity(region)) return found;
+  if (auto found = from_profile()) return found;
+  if (auto found = from_container()) return found;
+  return from_instance();
+}
+
+std::optional<Credentials> find_google_credentials(const std::string& region) {
+  Credentials own{environment("GS_ACCESS_KEY_ID"), environment("GS_SECRET_ACCESS_KEY"), "", 0,
+                  "environment GS_ACCESS_KEY_ID"};
+  if (!own.key_id.empty() && !own.secret.empty()) return own;
+  if (auto found = from_environment()) return found;
+  if (auto found = from_web_identity(region)) return found;
+  return from_profile();
+}
+
+}  // namespace penstock::detail

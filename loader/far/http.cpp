@@ -1,0 +1,266 @@
+// One exchange over HTTP, by libcurl's easy interface: every thread that asks has a connection of its own meanwhile.
+#include "loader/far/http.h"
+
+#define CURL_DISABLE_DEPRECATION  // the options with texts came with 7.85, and older ones would ignore them
+#include <curl/curl.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr size_t kMostKept = 64 << 10;
+constexpr long kMostRedirects = 5;
+
+/// The functions of libcurl. They are looked up at run time, so that a program that reads local files alone neither
+/// loads a TLS library nor needs one to be there.
+struct CurlLibrary {
+  decltype(&::curl_easy_init) make = nullptr;
+  decltype(&::curl_easy_setopt) set = nullptr;
+  decltype(&::curl_easy_perform) perform = nullptr;
+  decltype(&::curl_easy_getinfo) get = nullptr;
+  decltype(&::curl_easy_reset) reset = nullptr;
+  decltype(&::curl_easy_strerror) text_of = nullptr;
+  decltype(&::curl_slist_append) append = nullptr;
+  decltype(&::curl_slist_free_all) free_list = nullptr;
+
+  CurlLibrary() {
+    // The second one is Debian's with GnuTLS, the third one what a development package links.
+    for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so"})
+      if (library_ == nullptr) library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr)
+      throw config_error(
+          "https, s3 and gs: libcurl.so.4 is not on this machine; expected it for addresses (Debian: apt-get install "
+          "libcurl4)");
+    find(make, "curl_easy_init");
+    find(set, "curl_easy_setopt");
+    find(perform, "curl_easy_perform");
+    find(get, "curl_easy_getinfo");
+    find(reset, "curl_easy_reset");
+    find(text_of, "curl_easy_strerror");
+    find(append, "curl_slist_append");
+    find(free_list, "curl_slist_free_all");
+    decltype(&::curl_global_init) start = nullptr;
+    find(start, "curl_global_init");
+    start(CURL_GLOBAL_DEFAULT);
+  }
+
+ private:
+  template <class Function>
+  void find(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+    if (function == nullptr)
+      throw config_error(concat("https, s3 and gs: libcurl has no ", name, "; expected libcurl 7.61 or later"));
+  }
+  void* library_ = nullptr;
+};
+
+const CurlLibrary& curl() {
+  static const auto& library = *new CurlLibrary;  // never destroyed: the last threads of a program may still read
+  return library;
+}
+
+/// Handles that are not in use, with their connections. The last one given back is the next one taken.
+class HandlePool {
+ public:
+  CURL* take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return curl().make();
+    CURL* const handle = idle_.back();
+    idle_.pop_back();
+    return handle;
+  }
+  void give_back(CURL* handle) {
+    curl().reset(handle);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(handle);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<CURL*> idle_;
+};
+
+HandlePool& handles() {
+  static auto& pool = *new HandlePool;
+  return pool;
+}
+
+/// What the callbacks of one exchange see.
+struct Exchange {
+  HttpResponse response;
+  const HttpRequest* request = nullptr;
+  const HttpSink* sink = nullptr;
+  CURL* handle = nullptr;
+  bool has_ended = false;  // by the sink
+  std::exception_ptr failure;
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+size_t on_header(char* data, size_t, size_t size, void* user) {
+  auto& response = static_cast<Exchange*>(user)->response;
+  std::string_view line(data, size);
+  while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) response.headers.clear();  // of the answer before a redirect
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos || response.headers.size() > 100) return size;
+  std::string_view value = line.substr(colon + 1);
+  while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
+  response.headers[lower(line.substr(0, colon))] = value;
+  return size;
+}
+
+size_t on_body(char* data, size_t, size_t size, void* user) {
+  auto& exchange = *static_cast<Exchange*>(user);
+  auto& response = exchange.response;
+  long status = 0;
+  curl().get(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
+  response.attempt.status = static_cast<int>(status);
+  if (*exchange.sink == nullptr || (status != 200 && status != 206)) {
+    response.body.append(data, std::min(size, kMostKept - std::min(kMostKept, response.body.size())));
+    return size;
+  }
+  try {
+    if ((*exchange.sink)(response, {reinterpret_cast<const uint8_t*>(data), size})) return size;
+    exchange.has_ended = true;
+  } catch (...) {  // an exception must not pass through libcurl
+    exchange.failure = std::current_exception();
+  }
+  return size + 1;  // ends the exchange
+}
+
+int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto& exchange = *static_cast<Exchange*>(user);
+  if (exchange.request->on_wait()) return 0;
+  exchange.has_ended = true;
+  return 1;
+}
+
+const char* certificates() {
+  for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (const char* file = std::getenv(name); file != nullptr && *file != '\0') return file;
+  return nullptr;
+}
+
+curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
+  CURL* const handle = exchange.handle;
+  const auto set = curl().set;
+  curl_slist* headers = nullptr;
+  for (const auto& [name, value] : request.headers) headers = curl().append(headers, concat(name, ": ", value).c_str());
+  for (const char* unwanted : {"accept:", "expect:"}) headers = curl().append(headers, unwanted);
+  set(handle, CURLOPT_URL, request.url.c_str());
+  set(handle, CURLOPT_HTTPHEADER, headers);
+  set(handle, CURLOPT_PATH_AS_IS, 1L);  // as it was signed
+  set(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.method == "HEAD") set(handle, CURLOPT_NOBODY, 1L);
+  if (!request.body.empty()) {
+    set(handle, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.body.size()));
+    set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
+  }
+  set(handle, CURLOPT_NOSIGNAL, 1L);
+  set(handle, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(handle, CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  const bool is_secure = request.url.starts_with("https:");
+  set(handle, CURLOPT_REDIR_PROTOCOLS,
+      static_cast<long>(is_secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  set(handle, CURLOPT_FOLLOWLOCATION, request.follows_redirects ? 1L : 0L);
+  set(handle, CURLOPT_MAXREDIRS, kMostRedirects);
+  set(handle, CURLOPT_FRESH_CONNECT, request.on_new_connection ? 1L : 0L);
+  set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout_s * 1000));
+  set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(handle, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request.stall_timeout_s)));
+  set(handle, CURLOPT_BUFFERSIZE, 256L << 10);
+  set(handle, CURLOPT_TCP_KEEPALIVE, 1L);
+  if (const char* file = certificates()) set(handle, CURLOPT_CAINFO, file);
+  if (request.on_wait) {
+    set(handle, CURLOPT_NOPROGRESS, 0L);
+    set(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+    set(handle, CURLOPT_XFERINFODATA, &exchange);
+  }
+  set(handle, CURLOPT_HEADERFUNCTION, on_header);
+  set(handle, CURLOPT_HEADERDATA, &exchange);
+  set(handle, CURLOPT_WRITEFUNCTION, on_body);
+  set(handle, CURLOPT_WRITEDATA, &exchange);
+  return headers;
+}
+
+Attempt::End end_of(CURLcode code) {
+  switch (code) {
+    case CURLE_OK:
+      return Attempt::End::kAnswered;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+      return Attempt::End::kNoHost;
+    case CURLE_OPERATION_TIMEDOUT:
+      return Attempt::End::kStalled;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+      return Attempt::End::kDistrusted;
+    case CURLE_TOO_MANY_REDIRECTS:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+      return Attempt::End::kRedirects;
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SSL_CONNECT_ERROR:
+      return Attempt::End::kLost;
+    default:
+      return Attempt::End::kOther;
+  }
+}
+
+/// The text inside of the first <Code> of an error document of S3.
+std::string code_of(const std::string& document) {
+  const size_t begin = document.find("<Code>"), end = document.find("</Code>");
+  constexpr size_t kMost = 64;
+  if (begin == std::string::npos || end == std::string::npos || end < begin + 6 || end - begin - 6 > kMost) return "";
+  std::string code = document.substr(begin + 6, end - begin - 6);
+  return std::all_of(code.begin(), code.end(), [](unsigned char c) { return std::isalnum(c) != 0; }) ? code : "";
+}
+
+}  // namespace
+
+void start_transport() { curl(); }
+
+HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
+  Exchange state;
+  state.request = &request;
+  state.sink = &sink;
+  state.handle = handles().take();
+  if (state.handle == nullptr) throw device_error("https: libcurl gives no handle; expected more memory");
+  std::array<char, CURL_ERROR_SIZE> text{};
+  curl_slist* const headers = set_options(request, state);
+  curl().set(state.handle, CURLOPT_ERRORBUFFER, text.data());
+  const CURLcode code = curl().perform(state.handle);
+  auto& [attempt, answer_headers, problem, body] = state.response;
+  long status = 0;
+  curl().get(state.handle, CURLINFO_RESPONSE_CODE, &status);
+  curl().free_list(headers);
+  handles().give_back(state.handle);
+  if (state.failure) std::rethrow_exception(state.failure);
+  attempt.status = static_cast<int>(status);
+  attempt.end = state.has_ended ? Attempt::End::kAnswered : end_of(code);
+  if (attempt.end != Attempt::End::kAnswered) problem = text[0] != '\0' ? text.data() : curl().text_of(code);
+  attempt.code = status == 200 || status == 206 ? "" : code_of(body);
+  return state.response;
+}
+
+}  // namespace penstock::detail

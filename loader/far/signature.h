@@ -1,0 +1,40 @@
+// SigV4: signs requests to S3 and to services that speak its language (AWS Signature Version 4).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace penstock::detail {
+
+/// An access key. `token` is that of a session, or "". Never printed: messages have `source` alone.
+struct Credentials {
+  std::string key_id, secret, token;
+  int64_t expires_s = 0;  // seconds since 1970; 0: never
+  std::string source;     // "environment AWS_ACCESS_KEY_ID", "profile \"default\" in ~/.aws/credentials"
+};
+
+/// What is signed of a request: all of it but the body, which is empty.
+struct SignedParts {
+  std::string method = "GET";
+  std::string host;
+  std::string path;                                          // percent-encoded
+  std::vector<std::pair<std::string, std::string>> query{};  // not encoded, in any order
+  std::map<std::string, std::string> headers{};              // lower-case names; without host and x-amz-*
+  std::string body{};
+};
+
+/// The headers that make a signed request of `parts`: its own, x-amz-date, x-amz-content-sha256, with a session's token
+/// x-amz-security-token, and authorization. `now_s`: seconds since 1970, by the clock of the service.
+std::map<std::string, std::string> signed_headers(const SignedParts& parts, const Credentials& credentials,
+                                                  const std::string& region, const std::string& service, int64_t now_s);
+
+/// `20130524T000000Z`.
+std::string amz_date(int64_t seconds);
+
+/// The query as it is sent and signed: encoded, sorted, without the `?`.
+std::string canonical_query(const std::vector<std::pair<std::string, std::string>>& query);
+
+}  // namespace penstock::detail

@@ -1,0 +1,330 @@
+// Transfer: the loop of attempts.
+#include "loader/far/transfer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/far/credential_sources.h"
+#include "loader/far/limiter.h"
+#include "loader/far/url.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int kMostRequests = 16;          // at a time and process
+constexpr int kAttemptsAtUnknownHost = 3;  // of one that has never answered: more likely a wrong name than a bad hour
+constexpr double kWaitStep_s = 0.25;
+constexpr uint64_t kUnknownSize = UINT64_MAX;  // an answer without Content-Length
+
+RequestLimiter& limiter() {
+  static auto& limiter = *new RequestLimiter(kMostRequests);
+  return limiter;
+}
+
+double seconds_of(const char* variable, double fallback) {
+  const std::string text = environment(variable);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : fallback;
+}
+
+/// Which hosts have ever answered this process.
+class KnownHosts {
+ public:
+  bool contains(const std::string& host) {
+    const std::lock_guard lock(mutex_);
+    return hosts_.contains(host);
+  }
+  void add(const std::string& host) {
+    const std::lock_guard lock(mutex_);
+    hosts_.insert(host);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> hosts_;
+};
+
+KnownHosts& known_hosts() {
+  static auto& hosts = *new KnownHosts;
+  return hosts;
+}
+
+std::string host_of(const std::string& url) {
+  const size_t begin = url.find("://") + 3;
+  return url.substr(begin, url.find('/', begin) - begin);
+}
+
+std::optional<uint64_t> number_of(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+/// `bytes 100-199/1000`.
+struct ContentRange {
+  uint64_t begin = 0, total = 0;
+};
+
+std::optional<ContentRange> parse_content_range(const std::string& text) {
+  const size_t minus = text.find('-'), slash = text.find('/');
+  if (!text.starts_with("bytes ") || minus == std::string::npos || slash == std::string::npos || slash < minus)
+    return {};
+  const auto begin = number_of(std::string_view(text).substr(6, minus - 6));
+  const auto total = number_of(std::string_view(text).substr(slash + 1));
+  if (!begin || !total) return {};
+  return ContentRange{*begin, *total};
+}
+
+/// Uniform in [0, 1). Not of the project's own generators: that machines wait differently is its point.
+double jitter() {
+  thread_local std::minstd_rand engine{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0, 1)(engine);
+}
+
+/// The state of one transfer: how far it came, and what was tried.
+class Run {
+ public:
+  Run(Origin& origin, const TransferWish& wish, const TransferCallbacks& callbacks)
+      : origin_(origin), wish_(wish), callbacks_(callbacks), reached_(wish.begin), last_byte_ns_(now_ns()) {
+    facts_.etag = wish.etag;
+  }
+
+  ObjectFacts whole() {
+    while (!is_done_) {
+      const HttpResponse response = attempt();
+      if (!is_done_) follow(response);
+    }
+    return facts_;
+  }
+
+ private:
+  HttpResponse attempt() {
+    std::map<std::string, std::string> headers;
+    if (wish_.begin > 0 || wish_.end || reached_ > 0)
+      headers["range"] = concat("bytes=", reached_, "-", wish_.end ? std::to_string(*wish_.end - 1) : "");
+    // A weak ETag never matches (RFC 9110, 13.1.1); it is compared here instead.
+    if (!facts_.etag.empty() && !facts_.etag.starts_with("W/")) headers["if-match"] = facts_.etag;
+    HttpRequest request = origin_.request(wish_.address, std::move(headers));
+    request.on_new_connection = is_on_new_connection_ || wish_.on_new_connection;
+    request.stall_timeout_s = seconds_of("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
+    request.on_wait = callbacks_.on_wait;
+    host_ = host_of(request.url);
+    is_first_ = true;
+    HttpResponse response;
+    {
+      const RequestLimiter::Turn turn(limiter(), callbacks_.on_wait);
+      response = exchange(
+          request, [this](const HttpResponse& head, std::span<const uint8_t> bytes) { return take(head, bytes); });
+    }
+    auto& attempt = response.attempt;
+    if (attempt.status != 0) known_hosts().add(host_);
+    attempt.has_host_answered = known_hosts().contains(host_);
+    attempt.retry_after_s = parse_retry_after(response.header("retry-after"), std::time(nullptr));
+    if (is_wrong_range_) attempt.end = Attempt::End::kWrongRange;
+    if (!callbacks_.on_wait()) throw given_up();
+    const bool is_good = attempt.end == Attempt::End::kAnswered && (attempt.status == 200 || attempt.status == 206);
+    if (is_good && is_first_) open(response);  // an empty body
+    if (is_good && !is_wrong_range_) {
+      if (facts_.byte_count == kUnknownSize) set_size(at_);
+      is_done_ = reached_ == end();
+      if (!is_done_) attempt.end = Attempt::End::kLost;
+    }
+    if (is_done_) limiter().succeeded();
+    return response;
+  }
+
+  uint64_t end() const { return wish_.end ? std::min(*wish_.end, facts_.byte_count) : facts_.byte_count; }
+
+  /// Compares the head of an answer with what was asked for.
+  void open(const HttpResponse& head) {
+    is_first_ = false;
+    is_wrong_range_ = false;
+    ContentRange range;
+    if (head.attempt.status == 206) {
+      const auto found = parse_content_range(head.header("content-range"));
+      if (!found || found->begin != reached_) {
+        is_wrong_range_ = true;
+        range_text_ = head.header("content-range");
+        return;
+      }
+      range = *found;
+    } else {  // a server that knows no ranges sends all of it: what came before is passed over
+      range.total = number_of(head.header("content-length")).value_or(kUnknownSize);
+    }
+    skipped_until_ = reached_;
+    at_ = range.begin;
+    const std::string etag = head.header("etag");
+    if (!facts_.etag.empty() && etag != facts_.etag)
+      throw ObjectChanged{concat("its ETag was ", in_quotes(facts_.etag), " and is ", in_quotes(etag))};
+    facts_.etag = etag;
+    is_html_ = head.header("content-type").starts_with("text/html");
+    facts_.byte_count = range.total;
+    if (range.total != kUnknownSize) set_size(range.total);
+  }
+
+  void set_size(uint64_t byte_count) {
+    facts_.byte_count = byte_count;
+    if (wish_.byte_count && byte_count != *wish_.byte_count)
+      throw corrupt_error(concat(wish_.address, ": ", byte_count, " bytes", is_html_ ? " of HTML" : "", "; expected ",
+                                 *wish_.byte_count, ", as the manifest says"));
+  }
+
+  bool take(const HttpResponse& head, std::span<const uint8_t> bytes) {
+    if (is_first_) open(head);
+    if (is_wrong_range_) return false;
+    const uint64_t begin = std::max(at_, skipped_until_);
+    const uint64_t stop = std::min(at_ + bytes.size(), end());
+    if (stop > begin) {
+      callbacks_.sink(begin, bytes.subspan(begin - at_, stop - begin), facts_);
+      reached_ = stop;
+      failures_ = 0;
+      has_renewed_ = false;  // keys may end more than once in a long transfer
+      last_byte_ns_ = now_ns();
+    }
+    at_ += bytes.size();
+    return reached_ < end() || at_ < end();
+  }
+
+  /// Waits, renews or throws, by the verdict.
+  void follow(const HttpResponse& response) {
+    const Verdict verdict = verdict_of(response.attempt);
+    is_on_new_connection_ = verdict == Verdict::kReconnect || response.attempt.end == Attempt::End::kLost;
+    switch (verdict) {
+      case Verdict::kDone:
+        return;
+      case Verdict::kAgainSlower:
+        limiter().slow_down();
+        return wait(response);
+      case Verdict::kAgain:
+      case Verdict::kReconnect:
+        return wait(response);
+      case Verdict::kRenew:
+        if (!std::exchange(has_renewed_, true) && origin_.renew()) return;
+        throw refusal(response);
+      case Verdict::kSetClock:
+        if (!std::exchange(has_set_clock_, true) && origin_.set_clock(response.header("date"))) return;
+        throw config_error(concat(wish_.address, ": the clock of this machine is not that of the service, which says ",
+                                  in_quotes(response.header("date")), "; expected a clock that is set"));
+      case Verdict::kRestart:
+        throw ObjectChanged{"the service says that it is another object than before (412)"};
+      case Verdict::kMissing:
+        throw MissingObject(concat(wish_.address, ": no such object (", status_of(response), "); expected one"),
+                            response.attempt.code);
+      case Verdict::kRefused:
+        throw refusal(response);
+      case Verdict::kFailed:
+        throw io_error(concat(wish_.address, ": ", status_of(response), "; expected its bytes"));
+    }
+  }
+
+  void wait(const HttpResponse& response) {
+    ++failures_;
+    const double patience_s = seconds_of("PENSTOCK_RETRY_TIMEOUT", 300);
+    const double most_attempts = seconds_of("AWS_MAX_ATTEMPTS", 0);
+    const double waited_s = static_cast<double>(now_ns() - last_byte_ns_) * 1e-9;
+    const bool is_unknown = !response.attempt.has_host_answered && failures_ >= kAttemptsAtUnknownHost;
+    if (is_unknown || waited_s > patience_s || (most_attempts > 0 && failures_ >= most_attempts)) {
+      throw io_error(concat(wish_.address, ": ", status_of(response), ", ", failures_, " times in ",
+                            static_cast<int64_t>(waited_s), " s; expected ",
+                            is_unknown ? "a host that answers" : "a service that comes back"));
+    }
+    // A stalled connection has already waited.
+    const bool is_stalled = response.attempt.end == Attempt::End::kStalled && failures_ == 1;
+    double left_s = is_stalled ? 0 : back_off_s(failures_, jitter(), response.attempt.retry_after_s);
+    while (left_s > 0) {
+      const double step_s = std::min(left_s, kWaitStep_s);
+      std::this_thread::sleep_for(std::chrono::duration<double>(step_s));
+      left_s -= step_s;
+      if (!callbacks_.on_wait()) throw given_up();
+    }
+  }
+
+  Error given_up() const {
+    return io_error(
+        concat(wish_.address, ": the transfer was given up at byte ", reached_, "; expected nobody to wait for it"));
+  }
+  std::string status_of(const HttpResponse& response) const {
+    const auto& attempt = response.attempt;
+    if (attempt.end == Attempt::End::kWrongRange)
+      return concat("Content-Range is ", in_quotes(range_text_), " for bytes from ", reached_, " on");
+    if (attempt.end != Attempt::End::kAnswered && !response.problem.empty()) return shortened(response.problem);
+    if (attempt.end == Attempt::End::kLost) return concat("the connection ended at byte ", reached_);
+    return concat("status ", attempt.status, attempt.code.empty() ? "" : " ", attempt.code);
+  }
+
+  Error refusal(const HttpResponse& response) {
+    if (response.attempt.end == Attempt::End::kDistrusted)
+      return config_error(
+          concat(wish_.address, ": ", shortened(response.problem),
+                 "; expected a certificate that the system trusts, or one of the file in AWS_CA_BUNDLE"));
+    const std::string region = response.header("x-amz-bucket-region");
+    if (!region.empty() && region != origin_.region_text())
+      return config_error(concat(wish_.address, ": the bucket is in ", region, ", asked as in ", origin_.region_text(),
+                                 "; expected AWS_REGION=", region));
+    const std::string source = origin_.credentials_text();
+    return config_error(concat(wish_.address, ": refused with ", status_of(response), "; expected ",
+                               source.empty() ? std::string("what anybody may read")
+                                              : "a right to read it, or other credentials than those of " + source));
+  }
+
+  Origin& origin_;
+  const TransferWish& wish_;
+  const TransferCallbacks& callbacks_;
+  ObjectFacts facts_;
+  std::string host_, range_text_;
+  uint64_t reached_, at_ = 0, skipped_until_ = 0;  // at_: where the next byte of this answer lies
+  int failures_ = 0;
+  int64_t last_byte_ns_;
+  bool is_done_ = false, is_first_ = true, is_wrong_range_ = false, is_on_new_connection_ = false;
+  bool has_renewed_ = false, has_set_clock_ = false, is_html_ = false;
+};
+
+}  // namespace
+
+ObjectFacts transfer(Origin& origin, const TransferWish& wish, const TransferCallbacks& callbacks) {
+  return Run(origin, wish, callbacks).whole();
+}
+
+std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, uint64_t most) {
+  std::string fact;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::vector<uint8_t> bytes;
+    const TransferCallbacks callbacks{.sink = [&](uint64_t, std::span<const uint8_t> part, const ObjectFacts& facts) {
+      if (facts.byte_count > most)
+        throw corrupt_error(concat(address, ": ", facts.byte_count, " bytes; expected at most ", most));
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }};
+    try {
+      transfer(origin, {.address = address}, callbacks);
+      return bytes;
+    } catch (const ObjectChanged& changed) {
+      fact = changed.fact;
+    }
+  }
+  throw corrupt_error(concat(address, ": changed while it was read: ", fact, "; expected an object that stays"));
+}
+
+bool object_exists(Origin& origin, const std::string& address) {
+  const TransferCallbacks callbacks{.sink = [](uint64_t, std::span<const uint8_t>, const ObjectFacts&) {}};
+  try {
+    transfer(origin, {.address = address, .end = 1}, callbacks);
+    return true;
+  } catch (const MissingObject& missing) {
+    if (missing.code().empty() || missing.code() == "NoSuchKey") return false;
+    throw;
+  }
+}
+
+}  // namespace penstock::detail

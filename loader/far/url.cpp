@@ -1,0 +1,60 @@
+// Url: parsed without trust, because it comes from a command line.
+#include "loader/far/url.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+bool is_unreserved(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("-._~").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+Url Url::parse(std::string_view text) {
+  const size_t colon = text.find("://");
+  // The address is not shown before it is known that no password is in it, which may have a / in it as well.
+  const std::string_view after = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 3);
+  const std::string_view host = after.substr(0, after.find('/'));
+  const bool is_bucket = text.starts_with("s3:") || text.starts_with("gs:");
+  if (is_bucket ? host.find_first_of("@:") != std::string_view::npos : after.find('@') != std::string_view::npos)
+    throw config_error(
+        "address: has a user's name or password before an @; expected https://HOST/FOLDER or s3://BUCKET/FOLDER");
+  const auto refuse = [&](const char* fact, const char* expected) {
+    return config_error(concat(shortened(text), ": ", fact, "; expected ", expected));
+  };
+  if (host.empty()) throw refuse("has no host", "SCHEME://HOST/FOLDER or s3://BUCKET/FOLDER");
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
+    throw refuse("has a space or a control character", "an address");
+  if (text.find('?') != std::string_view::npos || text.find('#') != std::string_view::npos)
+    throw refuse("has a ? or #", "a folder, in whose address files are named after a /");
+  Url url;
+  for (const char c : text.substr(0, colon))
+    url.scheme += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  url.host = host;
+  url.path = after.substr(host.size());
+  if (url.path.empty()) url.path = "/";
+  for (const auto& part : split(url.path, '/'))
+    if (part == "..") throw refuse("has .. in its path", "a folder without it");
+  return url;
+}
+
+std::string percent_encoded(std::string_view text, bool keeps_slash) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_unreserved(c) || (c == '/' && keeps_slash))
+      encoded += c;
+    else
+      encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return encoded;
+}
+
+}  // namespace penstock::detail

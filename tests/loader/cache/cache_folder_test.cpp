@@ -1,0 +1,198 @@
+// The cache: its budget, its locks, whose files it is that leave it, and a shard of it as memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "loader/cache/far_map.h"
+#include "loader/cache/folder.h"
+#include "tests/support/testing.h"
+
+namespace penstock::detail {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using PlaceKind = CacheFolder::Place::Kind;
+using Evicts = CacheFolder::Evicts;
+
+constexpr uint64_t kCacheShardBytes = 10'000, kCachedBytes = 12'288,
+                   kCacheMarkerBytes = 4096;  // with the note, in blocks of 4,096
+
+std::string cache_name(int number) { return std::string(30, '0') + std::to_string(10 + number); }
+
+void drop_nothing(const std::string&) {}
+
+CacheFolder::Place take_place(CacheFolder& folder, int number, Evicts evicts = Evicts::kAny, bool is_beside = false) {
+  return folder.take(cache_name(number), kCacheShardBytes, evicts, is_beside, drop_nothing);
+}
+
+/// Makes a whole shard, last used at second `number`.
+void cache_whole(CacheFolder& folder, int number, Evicts evicts = Evicts::kAny) {
+  auto place = take_place(folder, number, evicts);
+  ASSERT_EQ(place.kind, PlaceKind::kTaken);
+  folder.publish(place, cache_name(number), kCacheShardBytes);
+  const timespec times[2] = {{1000 + number, 0}, {1000 + number, 0}};
+  futimens(place.file.descriptor(), times);
+}
+
+std::vector<std::string> cached_names(const CacheFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& shard : folder.list()) names.push_back(shard.xxh3.substr(30));
+  return names;
+}
+
+TEST(CacheFolderTest, TakesItsBudgetBeforeTheFirstByte) {
+  const penstock::TemporaryFolder scratch("cache-budget");
+  CacheFolder folder(scratch.path() / "c", std::to_string(kCacheMarkerBytes + 2 * kCachedBytes));
+  EXPECT_EQ(folder.room(kCacheShardBytes), 2U);
+  const auto first = take_place(folder, 0), second = take_place(folder, 1);
+  ASSERT_EQ(first.kind, PlaceKind::kTaken);
+  ASSERT_EQ(second.kind, PlaceKind::kTaken);
+  struct stat status {};
+  ASSERT_EQ(stat(first.path.c_str(), &status), 0);
+  EXPECT_GE(static_cast<uint64_t>(status.st_blocks) * 512, kCacheShardBytes);
+  EXPECT_EQ(take_place(folder, 2).kind, PlaceKind::kNoRoom);  // both are being written
+}
+
+TEST(CacheFolderTest, WhatIsHeldOrDownloadedIsBusyAndStays) {
+  const penstock::TemporaryFolder scratch("cache-held");
+  CacheFolder folder(scratch.path() / "c", std::to_string(kCacheMarkerBytes + 2 * kCachedBytes));
+  cache_whole(folder, 0);
+  cache_whole(folder, 1);
+  {
+    const auto held = folder.open_whole(cache_name(0), kCacheShardBytes);
+    ASSERT_TRUE(bool{held});
+    EXPECT_EQ(take_place(folder, 2, Evicts::kSpent).kind, PlaceKind::kNoRoom);
+    EXPECT_THAT(cached_names(folder), ElementsAre("11", "10"));
+    const auto place = take_place(folder, 2);
+    EXPECT_EQ(place.kind, PlaceKind::kTaken);
+    EXPECT_EQ(take_place(folder, 2).kind, PlaceKind::kBusy);
+    EXPECT_FALSE(bool{folder.open_whole(cache_name(1), kCacheShardBytes)});  // it made room
+    EXPECT_EQ(take_place(folder, 3).kind, PlaceKind::kNoRoom);               // one is read, one is written
+  }
+  EXPECT_EQ(take_place(folder, 3).kind, PlaceKind::kTaken);
+}
+
+TEST(CacheFolderTest, TheSpentLeaveFirstAndThenTheLeastRecentlyUsed) {
+  const penstock::TemporaryFolder scratch("cache-order");
+  CacheFolder folder(scratch.path() / "c", std::to_string(kCacheMarkerBytes + 3 * kCachedBytes));
+  for (const int number : {2, 0, 1}) cache_whole(folder, number);
+  EXPECT_THAT(cached_names(folder), ElementsAre("10", "11", "12"));
+  EXPECT_EQ(take_place(folder, 3, Evicts::kSpent).kind, PlaceKind::kNoRoom);
+  folder.mark_spent(cache_name(1));
+  EXPECT_THAT(cached_names(folder), ElementsAre("11", "10", "12"));
+  cache_whole(folder, 3, Evicts::kSpent);
+  EXPECT_THAT(cached_names(folder), ElementsAre("10", "12", "13"));
+  cache_whole(folder, 4);
+  EXPECT_THAT(cached_names(folder), ElementsAre("12", "13", "14"));
+  folder.mark_spent(cache_name(3));
+  EXPECT_TRUE(bool{folder.open_whole(cache_name(3), kCacheShardBytes)});  // needed again
+  EXPECT_EQ(take_place(folder, 5, Evicts::kSpent).kind, PlaceKind::kNoRoom);
+}
+
+TEST(CacheFolderTest, AnEndedDownloadIsTakenUpWithItsProgress) {
+  const penstock::TemporaryFolder scratch("cache-resume");
+  CacheFolder folder(scratch.path() / "c", "1mb");
+  {
+    const auto place = take_place(folder, 0);
+    EXPECT_FALSE(read_progress(place.file.descriptor(), kCacheShardBytes));
+    Progress progress{};
+    std::copy(std::begin(kProgressMagic), std::end(kProgressMagic), progress.magic);
+    progress.done = 777;
+    write_progress(place.file.descriptor(), kCacheShardBytes, progress);
+    EXPECT_EQ(take_place(folder, 0).kind, PlaceKind::kBusy);
+    EXPECT_EQ(take_place(folder, 0, Evicts::kAny, /*is_beside=*/true).kind, PlaceKind::kTaken);
+  }
+  const auto again = take_place(folder, 0);
+  ASSERT_EQ(again.kind, PlaceKind::kTaken);
+  EXPECT_EQ(read_progress(again.file.descriptor(), kCacheShardBytes).value().done, 777U);
+  EXPECT_FALSE(read_progress(again.file.descriptor(), kCacheShardBytes - 1));  // no note there
+}
+
+TEST(CacheFolderTest, ForeignFilesAreNeverTouched) {
+  const penstock::TemporaryFolder scratch("cache-foreign");
+  const auto path = scratch.path() / "c";
+  CacheFolder folder(path, std::to_string(kCacheMarkerBytes + kCachedBytes));
+  for (const char* name : {"notes.shard", "00000000000000000000000000000010.shard.bak", "picture.partial"})
+    std::ofstream(path / name) << "mine";
+  cache_whole(folder, 1);
+  cache_whole(folder, 2);
+  EXPECT_THAT(cached_names(folder), ElementsAre("12"));
+  EXPECT_TRUE(std::filesystem::exists(path / "notes.shard"));
+  EXPECT_TRUE(std::filesystem::exists(path / "picture.partial"));
+  std::filesystem::create_directories(scratch.path() / "other");
+  std::ofstream(scratch.path() / "other/letter") << "mine";
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { CacheFolder(scratch.path() / "other", "1mb"); }),
+              HasSubstr("holds 1 file and is no cache"));
+}
+
+TEST(CacheFolderTest, OneLimitIsInForceWhileItIsUsed) {
+  const penstock::TemporaryFolder scratch("cache-limits");
+  const auto path = scratch.path() / "c";
+  {
+    const CacheFolder first(path, "1mb");
+    EXPECT_EQ(CacheFolder(path, "").limit_bytes(), 1'000'000U);
+    EXPECT_EQ(CacheFolder(path, "1000kb").limit_bytes(), 1'000'000U);
+    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { CacheFolder(path, "2mb"); }),
+                HasSubstr("is in use with 1000000 bytes; expected the same limit of all that share it, here 2000000"));
+  }
+  EXPECT_EQ(CacheFolder(path, "2mb").limit_bytes(), 2'000'000U);
+}
+
+TEST(CacheFolderTest, AShardThatIsLargerThanTheLimitIsRefusedWithBothNumbers) {
+  const penstock::TemporaryFolder scratch("cache-large");
+  CacheFolder folder(scratch.path() / "c", "9000");
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { (void)take_place(folder, 0); }),
+              HasSubstr("--cache-limit: is 9000 bytes; expected at least 16384"));
+}
+
+/// A shard that lies in the cache of the process already, so that nothing is fetched.
+TEST(FarMapTest, IsReadableWhileItIsHeldAndLeavesTheCacheAfterwardsAlone) {
+  const penstock::TemporaryFolder scratch("far-map");
+  setenv(kCacheDirVariable, (scratch.path() / "c").c_str(), 1);  // of the first cache that this process opens
+  setenv(kCacheLimitVariable, "1mb", 1);
+  const std::string xxh3 = cache_name(0);
+  {
+    CacheFolder folder(scratch.path() / "c", "1mb");
+    auto place = take_place(folder, 0);
+    ASSERT_EQ(pwrite(place.file.descriptor(), "last", 4, kCacheShardBytes - 4), 4);
+    folder.publish(place, xxh3, kCacheShardBytes);
+  }
+  const auto file = scratch.path() / "c" / (xxh3 + ".shard");
+  const FarMap map({"https://far/shard", {kCacheShardBytes, xxh3}, nullptr}, ShardCache::instance());
+  const auto last = [&] { return std::string(reinterpret_cast<const char*>(map.bytes().last(4).data()), 4); };
+  ASSERT_TRUE(map.needs_hold());
+  {
+    const FileHold hold(map), copy(hold);
+    EXPECT_EQ(last(), "last");
+    map.drop();
+    EXPECT_EQ(last(), "last");
+    EXPECT_FALSE(CacheFolder::remove_unused(file));
+  }
+  EXPECT_FALSE(CacheFolder::remove_unused(file));  // idle shards stay mapped until room is wanted
+  map.drop();
+  {
+    const FileHold again(map);
+    EXPECT_EQ(last(), "last");
+    map.check_read();
+  }
+  map.drop();
+  EXPECT_TRUE(CacheFolder::remove_unused(file));
+}
+
+TEST(ByteLimitTest, TakesUnitsAndPartsOfTheDisk) {
+  const auto parsed = [](const char* text) { return parse_byte_limit("--to", text, 5000); };
+  EXPECT_EQ(parsed("123"), 123U);
+  EXPECT_EQ(parsed("1.5kb"), 1500U);
+  EXPECT_EQ(parsed("2MB"), 2'000'000U);
+  EXPECT_EQ(parsed("3gb"), 3'000'000'000U);
+  EXPECT_EQ(parsed("80%"), 4000U);
+  for (const char* text : {"", "0", "gb", "-5", "101%", "5 gb", "1e3", "nan", "inf", "99999999999999999999gb"})
+    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { parsed(text); }), HasSubstr("--to: is ")) << text;
+}
+
+}  // namespace
+}  // namespace penstock::detail

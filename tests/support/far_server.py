@@ -1,0 +1,279 @@
+"""A web server, or a service that speaks S3's language, over a folder, for tests: with ranges, ETags and signatures, and
+faults that a script asks for. Loopback only.
+
+    with FarServer(folder, faults=[Fault("shard-00001", "status", times=3, status=503)]) as server:
+        ...  server.url, server.requests, server.byte_count
+
+A fault is taken by each request for an object whose path holds its text, until it was taken `times` times; the first
+fault that fits counts. `act` is called when it is taken. Kinds:
+    status    the answer `status`, with S3's `code` and Retry-After `retry_after` if they are given
+    reset     the connection is reset after `at` bytes of the body
+    close     the connection ends after `at` bytes of the body
+    range     Content-Range says other bytes than those that come
+    flip      a bit of byte `at` of the object is another one
+    slow      `rate` bytes per second
+    silent    no answer for `seconds`
+    changed   the object has another ETag from now on
+    whole     status 200 and the whole object, whatever range was asked for
+    html      status 200 and a page
+"""
+import argparse
+import datetime
+import hashlib
+import hmac
+import http.server
+import pathlib
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+import urllib.parse
+
+
+class Fault:
+    def __init__(self, part, kind, times=1, *, status=503, code="", retry_after=None, at=0, rate=1000, seconds=60,
+                 act=lambda: None):
+        self.part, self.kind, self.left = part, kind, times
+        self.status, self.code, self.retry_after = status, code, retry_after
+        self.at, self.rate, self.seconds, self.act = at, rate, seconds, act
+
+
+def hash_of(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def signature_of(method, path, query, headers, names, body_hash, secret, date, scope):
+    """AWS Signature Version 4, of the names in SignedHeaders."""
+    pairs = sorted(urllib.parse.quote(key, safe="-._~") + "=" + urllib.parse.quote(value, safe="-._~")
+                   for key, value in urllib.parse.parse_qsl(query, keep_blank_values=True))
+    lines = [method, path, "&".join(pairs), *(f"{name}:{headers.get(name, '').strip()}" for name in names), "",
+             ";".join(names), body_hash]
+    text = "\n".join(["AWS4-HMAC-SHA256", date, scope, hash_of("\n".join(lines).encode())])
+    key = ("AWS4" + secret).encode()
+    for part in scope.split("/"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 0
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def handle(self):
+        try:
+            super().handle()
+        except (ConnectionError, ssl.SSLError, TimeoutError):
+            pass
+
+    def date_time_string(self, timestamp=None):
+        return super().date_time_string(time.time() + self.server.far.clock_offset if timestamp is None else timestamp)
+
+    def do_GET(self):
+        self.serve()
+
+    def do_HEAD(self):
+        self.serve()
+
+    def do_PUT(self):
+        self.serve()
+
+    def do_POST(self):
+        self.serve()
+
+    def serve(self):
+        far = self.server.far
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path, _, query = self.path.partition("?")
+        with far.lock:
+            far.requests.append((time.monotonic(), self.command, urllib.parse.unquote(path), self.headers.get("Range")))
+        if path in far.answers:
+            return self.answer(*far.answers[path](self))
+        refusal = far.keys and self.refusal(path, query)
+        if refusal:
+            return self.error(*refusal)
+        parts = urllib.parse.unquote(path).lstrip("/")
+        if far.bucket:
+            bucket, _, parts = parts.partition("/")
+            if bucket != far.bucket:
+                return self.error(404, "NoSuchBucket")
+        file = far.folder / parts
+        fault = far.take_fault(path)
+        if fault and fault.kind == "status":
+            return self.error(fault.status, fault.code, fault.retry_after)
+        if fault and fault.kind == "silent":
+            far.ending.wait(fault.seconds)
+            self.close_connection = True
+            return None
+        if fault and fault.kind == "html":
+            return self.answer(200, b"<html><body>Please log in</body></html>", {"Content-Type": "text/html"})
+        if not file.is_file():
+            return self.error(404, "NoSuchKey")
+        return self.send_file(file, fault)
+
+    def send_file(self, file, fault):
+        far = self.server.far
+        data = bytearray(file.read_bytes())
+        kind = fault.kind if fault else ""
+        if kind == "changed":
+            with far.lock:
+                far.versions[file] = far.versions.get(file, 0) + 1
+        etag = f'"{hash_of(bytes(data))[:16]}-{far.versions.get(file, 0)}"'
+        if self.headers.get("If-Match") not in (None, etag):
+            return self.error(412, "PreconditionFailed")
+        if kind == "flip":
+            data[fault.at] ^= 1
+        begin, end, status = 0, len(data), 200
+        asked = self.headers.get("Range")
+        if asked and kind != "whole":
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            begin, end, status = int(first), min(int(last) + 1 if last else len(data), len(data)), 206
+            if begin >= len(data):
+                return self.error(416, "InvalidRange")
+        self.send_response(status)
+        self.send_header("ETag", etag)
+        self.send_header("Content-Length", str(end - begin))
+        if status == 206:
+            shift = 1 if kind == "range" else 0
+            self.send_header("Content-Range", f"bytes {begin + shift}-{end - 1 + shift}/{len(data)}")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.send_body(data[begin:end], fault)
+        return None
+
+    def send_body(self, body, fault):
+        far = self.server.far
+        kind = fault.kind if fault else ""
+        if kind in ("reset", "close"):
+            body = body[:fault.at]
+        step = max(1, fault.rate // 10) if kind == "slow" else far.rate // 20 if far.rate else 1 << 20
+        for begin in range(0, len(body), step):
+            part = body[begin:begin + step]
+            self.wfile.write(part)
+            with far.lock:
+                far.byte_count += len(part)
+            if kind == "slow" and far.ending.wait(0.1):
+                break
+            if kind != "slow" and far.rate and far.ending.wait(0.05):
+                break
+        if kind == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if kind in ("reset", "close"):
+            self.close_connection = True
+            self.connection.close()
+
+    def refusal(self, path, query):
+        """None, or the status and S3's code for what is wrong with the signature."""
+        far = self.server.far
+        words = self.headers.get("Authorization", "")
+        if not words:
+            return 403, "AccessDenied"
+        fields = dict(part.strip().split("=", 1) for part in words.removeprefix("AWS4-HMAC-SHA256").split(","))
+        key_id, _, scope = fields["Credential"].partition("/")
+        secret = far.keys.get(key_id)
+        if secret is None:
+            return 403, "InvalidAccessKeyId"
+        token = self.headers.get("x-amz-security-token")
+        if far.tokens is not None and token not in far.tokens:
+            return 400, "ExpiredToken"
+        date = self.headers.get("x-amz-date", "")
+        stamp = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc).timestamp()
+        if abs(stamp - time.time() - far.clock_offset) > 900:
+            return 403, "RequestTimeTooSkewed"
+        names = fields["SignedHeaders"].split(";")
+        body_hash = self.headers.get("x-amz-content-sha256", "")
+        found = signature_of(self.command, path, query, self.headers, names, body_hash, secret, date, scope)
+        is_whole = "host" in names and "x-amz-date" in names and body_hash == hash_of(self.body)
+        return None if is_whole and found == fields["Signature"] else (403, "SignatureDoesNotMatch")
+
+    def error(self, status, code="", retry_after=None):
+        headers = {"Content-Type": "application/xml"}
+        if retry_after is not None:
+            headers["Retry-After"] = str(retry_after)
+        text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>on purpose</Message></Error>" if code else ""
+        self.answer(status, text.encode(), headers)
+
+    def answer(self, status, body=b"", headers=None):
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+class FarServer:
+    """`keys`: id -> secret, with which requests must be signed; `tokens`: the session tokens that hold; `bucket`: paths
+    begin with its name; `certificate`: of make_certificate(), for https; `rate`: bytes per second and connection;
+    `answers`: path -> function of the request, which returns status, body and headers; `clock_offset`: seconds that
+    its clock is ahead."""
+
+    def __init__(self, folder, *, faults=(), keys=None, tokens=None, bucket="", certificate=None, rate=0, answers=None,
+                 clock_offset=0, port=0):
+        self.folder, self.faults, self.keys, self.tokens = pathlib.Path(folder), list(faults), keys, tokens
+        self.bucket, self.rate, self.answers, self.clock_offset = bucket, rate, answers or {}, clock_offset
+        self.requests, self.byte_count, self.versions = [], 0, {}
+        self.lock, self.ending = threading.Lock(), threading.Event()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.server.far, self.server.daemon_threads, self.server.block_on_close = self, True, False
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        scheme = "https" if certificate else "http"
+        self.port = self.server.server_address[1]
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+
+    def take_fault(self, path):
+        with self.lock:
+            for fault in self.faults:
+                if fault.left > 0 and fault.part in path:
+                    fault.left -= 1
+                    fault.act()
+                    return fault
+        return None
+
+    def count(self, part=""):
+        with self.lock:
+            return sum(part in path for _, _, path, _ in self.requests)
+
+    def forget(self):
+        with self.lock:
+            self.requests.clear()
+            self.byte_count = 0
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def make_certificate(folder):
+    """A file with a key and a certificate of 127.0.0.1 that only itself vouches for."""
+    file = pathlib.Path(folder) / "server.pem"
+    made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                           "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "-", "-out", "-"],
+                          check=True, capture_output=True)
+    file.write_bytes(made.stdout)
+    return file
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Serves a folder on 127.0.0.1, as tests do.")
+    parser.add_argument("folder")
+    parser.add_argument("--port", type=int, default=8080)
+    parser.add_argument("--rate", type=int, default=0, help="bytes per second and connection")
+    arguments = parser.parse_args()
+    with FarServer(arguments.folder, port=arguments.port, rate=arguments.rate) as running:
+        print(running.url, flush=True)
+        threading.Event().wait()

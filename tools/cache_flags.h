@@ -1,0 +1,36 @@
+// --cache-dir and --cache-limit, of every tool that reads packed data sets.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "loader/cache/cache_options.h"
+
+namespace penstock {
+
+inline constexpr const char* kCacheDirHelp =
+    "folder in which shards from https, s3 and gs are kept, shared by all processes of this machine (default: "
+    "$PENSTOCK_CACHE_DIR, or ${XDG_CACHE_HOME:-~/.cache}/penstock-shards)";
+inline constexpr const char* kCacheLimitHelp =
+    "the most that the shards in it take: bytes, or as in 500mb, 100gb, or 80% of the disk (default: "
+    "$PENSTOCK_CACHE_LIMIT, or 80% of what is free)";
+
+/// The flags also set the environment, from which the cache has its options: processes that this one starts share them.
+inline void add_cache_flags(CLI::App& app, std::string& folder, std::string& limit, const std::string& group) {
+  const auto add = [&](const char* flag, std::string& value, const char* variable, const char* help, const char* type) {
+    app.add_option(flag, value, help)
+        ->each([variable](const std::string& given) { setenv(variable, given.c_str(), 1); })
+        ->type_name(type)
+        ->group(group);
+  };
+  add("--cache-dir", folder, kCacheDirVariable, kCacheDirHelp, "DIR");
+  add("--cache-limit", limit, kCacheLimitVariable, kCacheLimitHelp, "SIZE");
+}
+
+inline void add_cache_flags(CLI::App& app) {
+  static std::string folder, limit;  // the parser points to them as long as it lives; the environment has them
+  add_cache_flags(app, folder, limit, "Options");
+}
+
+}  // namespace penstock
