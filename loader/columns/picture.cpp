@@ -95,6 +95,7 @@ FieldPictureKind first_kind(const Spec& spec, const Dataset& dataset, size_t num
   const auto index = dataset.example_index();
   if (!index) return {.extent = {1, 1, 1}};
   try {
+    const FileHold held = dataset.hold(*index);
     return probe_field_picture(dataset.field(*index, number));
   } catch (const Error& error) {
     throw Error(error.kind(), concat("column ", spec.text(), ": ", dataset.where(*index), ": ", error.what()));
