@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <unordered_set>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -20,6 +22,7 @@
 #include "loader/files/read_from.h"
 #include "loader/import/tar_writer.h"
 #include "loader/shards/dataset.h"
+#include "loader/shards/repeated_paths.h"
 #include "loader/sources/tar_kinds.h"
 
 namespace penstock {
@@ -63,6 +66,7 @@ class Exporting {
       : dataset_(Dataset::open_alone(split_folder)),
         output_(output),
         format_(format),
+        repeated_(detail::repeated_paths(*dataset_)),
         found_(static_cast<size_t>(dataset_->shard_count())),
         lines_(found_.size()) {}
 
@@ -70,6 +74,7 @@ class Exporting {
     const auto report = [&] {
       if (on_progress) on_progress({done_count_, dataset_->size(), byte_count_, ms_since(start_ns_) / 1000});
     };
+    if (format_ == ExportFormat::kImageFolder) check_keys();
     fs::create_directories(output_);
     const auto body = [&](size_t shard, const std::atomic<bool>& stopped) { write_shard(shard, stopped); };
     detail::run_parallel(found_.size(), jobs, body, report);
@@ -83,6 +88,19 @@ class Exporting {
 
  private:
   const Manifest& manifest() const { return dataset_->manifest(); }
+
+  /// A line of metadata.jsonl is one object, in which no field may have a key that something else has.
+  void check_keys() const {
+    std::set<std::string> taken{"file_name"};
+    if (has_classes()) taken.insert("label");
+    for (const auto& type : manifest().fields) {
+      const std::string key = is_file_kind(type.kind) ? type.name + "_file_name" : type.name;
+      if (!taken.insert(key).second)
+        throw config_error(
+            concat("export: field ", in_quotes(type.name), " would be ", in_quotes(key),
+                   " in metadata.jsonl, which is there already; expected another name, or --to webdataset"));
+    }
+  }
 
   void write_shard(size_t shard, const std::atomic<bool>& stopped) {
     std::optional<detail::TarWriter> tar;
@@ -184,7 +202,7 @@ class Exporting {
                     path.find('\0') == std::string::npos && (folder.empty() || path.starts_with(folder + "/")) &&
                     path != kMetadata;
     for (const auto& part : parts) is_plain &= !part.empty() && part.native()[0] != '.';
-    if (is_plain) return path;
+    if (is_plain) return repeated_.contains(sample.path) ? detail::with_id(path, sample.id).string() : path;
     return concat(folder, folder.empty() ? "" : "/", sample.id, sample.ending);
   }
 
@@ -226,7 +244,7 @@ class Exporting {
     }
     AtomicFile metadata(output_ / manifest().split / kMetadata);
     for (const auto& lines : lines_) metadata.write(lines);
-    metadata.commit();
+    metadata.commit_as_new();
   }
 
   static constexpr const char* kMetadata = "metadata.jsonl";
@@ -234,6 +252,7 @@ class Exporting {
   std::shared_ptr<const Dataset> dataset_;
   fs::path output_;
   ExportFormat format_;
+  std::unordered_set<std::string> repeated_;
   std::vector<Problems> found_;     // one entry per shard
   std::vector<std::string> lines_;  // of metadata.jsonl, one entry per shard
   const int64_t start_ns_ = now_ns();

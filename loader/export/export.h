@@ -16,8 +16,7 @@ namespace penstock {
 enum class ExportFormat : uint8_t {
   /// OUT/<split>/<class>/<file> as image-folder reads it, where the file has the path of its source or else its id; and
   /// OUT/<split>/metadata.jsonl as metadata-folder and Hugging Face read it: file_name, label (the class's name) and
-  /// the
-  /// fields. Masks, pictures and bytes are files in the hidden folder .fields/<name>, with a key <name>_file_name.
+  /// the fields. Masks, pictures and bytes are files in the hidden folder .fields/<name>, with a key <name>_file_name.
   kImageFolder,
   /// OUT/<split>-<shard>.tar for WebDataset: <id>.jpg or .png, .cls (the label), and for each field <name>.txt, .npy,
   /// .png or .bin; OUT/classes.txt, a class's name per line. The first member, __penstock__, has the names of the
@@ -27,8 +26,9 @@ enum class ExportFormat : uint8_t {
 };
 
 /// Writes every sample of the split in `split_folder` into `output`. Files of pictures are those that unpack() writes.
-/// Progress and what is left out are as for unpack(). Errors: io_error, also for a file that exists; config_error for a
-/// number that is not finite in metadata.jsonl, which JSON cannot hold.
+/// Progress and what is left out are as for unpack(). Errors: io_error, also for a file that exists, but for
+/// classes.txt, which the splits share; config_error for a field whose key metadata.jsonl has already, and for a number
+/// that is not finite, which JSON cannot hold.
 Problems export_split(const std::filesystem::path& split_folder, const std::filesystem::path& output,
                       ExportFormat format, int jobs = 0,
                       const std::function<void(const UnpackProgress&)>& on_progress = {});

@@ -141,6 +141,8 @@ class LevelReader {
   }
 
  private:
+  static constexpr uint64_t kMostTilePixels = uint64_t{1} << 20;  // of a picture that is smaller than its tile
+
   void read_rows(uint16_t plane) {
     std::vector<uint8_t> row(header_.width * pixel_bytes_);
     if (TIFFScanlineSize(file_) != static_cast<tmsize_t>(row.size()))
@@ -156,11 +158,12 @@ class LevelReader {
     TIFFGetField(file_, TIFFTAG_TILEWIDTH, &tile_width);
     TIFFGetField(file_, TIFFTAG_TILELENGTH, &tile_height);
     // A tile may be larger than the picture, but not by much.
-    if (tile_height == 0 || tile_width == 0 || tile_height > header_.height + 1024 || tile_width > header_.width + 1024)
+    const uint64_t tile_pixels = uint64_t{tile_height} * tile_width;
+    if (tile_pixels == 0 || tile_pixels > uint64_t{header_.height} * header_.width + kMostTilePixels)
       refuse_tiff(concat("tiles of ", tile_height, " x ", tile_width));
     const size_t row_bytes = tile_width * pixel_bytes_;
+    if (TIFFTileSize(file_) != static_cast<tmsize_t>(row_bytes * tile_height)) refuse_tiff("tiles of another size");
     std::vector<uint8_t> tile(row_bytes * tile_height);
-    if (TIFFTileSize(file_) != static_cast<tmsize_t>(tile.size())) refuse_tiff("tiles of another size");
     for (uint32_t y = 0; y < header_.height; y += tile_height)
       for (uint32_t x = 0; x < header_.width; x += tile_width) {
         if (TIFFReadTile(file_, tile.data(), x, y, 0, plane) < 0) refuse_tiff(memory_);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -14,6 +15,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/files/read_from.h"
 #include "loader/shards/dataset.h"
+#include "loader/shards/repeated_paths.h"
 
 namespace penstock {
 namespace {
@@ -40,6 +42,7 @@ class Unpacking {
   Unpacking(const fs::path& split_folder, const fs::path& output)
       : dataset_(Dataset::open_alone(split_folder)),
         output_(output),
+        repeated_(detail::repeated_paths(*dataset_)),
         found_(static_cast<size_t>(dataset_->shard_count())) {}
 
   Problems run(int jobs, const std::function<void(const UnpackProgress&)>& on_progress) {
@@ -96,10 +99,11 @@ class Unpacking {
     }
     if (!is_safe(sample.path))
       throw corrupt_error(concat("path is ", in_quotes(sample.path), "; expected one below the data set's folder"));
-    return output_ / sample.path;
+    const std::string path(sample.path);
+    return output_ / (repeated_.contains(path) ? detail::with_id(path, sample.id) : path);
   }
 
-  /// Never replaces another file: two samples with the same path must not become one.
+  /// Never replaces another file.
   void write_file(const File& file) {
     fs::create_directories(file.path.parent_path());
     AtomicFile out(file.path);
@@ -110,6 +114,7 @@ class Unpacking {
 
   std::shared_ptr<const Dataset> dataset_;
   fs::path output_;
+  std::unordered_set<std::string> repeated_;
   std::vector<Problems> found_;  // one entry per shard
   const int64_t start_ns_ = now_ns();
   std::atomic<uint64_t> done_count_{0}, byte_count_{0};

@@ -16,6 +16,17 @@ using nlohmann::json;
 
 constexpr size_t kMaxFields = 1000;
 
+/// get<>() would cut off the fraction of a number, and whatever Number does not hold.
+template <class Number>
+Number whole_of(const json& value, const std::string& where) {
+  if (value.is_number_unsigned() && std::in_range<Number>(value.get<uint64_t>()))
+    return static_cast<Number>(value.get<uint64_t>());
+  if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<Number>(value.get<int64_t>()))
+    return static_cast<Number>(value.get<int64_t>());
+  throw corrupt_error(
+      concat(where, ": has ", shortened(value.dump()), "; expected a whole number of ", 8 * sizeof(Number), " bits"));
+}
+
 FieldType field_of_json(const std::string& name, const json& entry, const std::string& where) {
   static const std::set<std::string> kKeys{"kind", "dtype", "shape", "of", "fill", "swapped", "names", "most"};
   for (const auto& [key, value] : entry.items())
@@ -31,11 +42,13 @@ FieldType field_of_json(const std::string& name, const json& entry, const std::s
   type.kind = *kind;
   type.dtype = *dtype;
   for (const auto& size : entry.at("shape"))
-    type.shape.push_back(size.is_null() ? FieldType::kVariable : size.get<int64_t>());
+    type.shape.push_back(size.is_null() ? FieldType::kVariable : whole_of<int64_t>(size, where));
   if (entry.contains("of")) type.of = text("of");
   if (entry.contains("fill")) type.fill = entry.at("fill").get<double>();
-  if (type.is_variable()) type.most = entry.at("most").get<uint64_t>();
-  if (entry.contains("swapped")) type.swapped = entry.at("swapped").get<std::vector<std::pair<int, int>>>();
+  if (type.is_variable()) type.most = whole_of<uint64_t>(entry.at("most"), where);
+  if (entry.contains("swapped"))
+    for (const auto& pair : entry.at("swapped"))
+      type.swapped.emplace_back(whole_of<int>(pair.at(0), where), whole_of<int>(pair.at(1), where));
   if (entry.contains("names")) type.names = entry.at("names").get<std::vector<std::string>>();
   return type;
 }

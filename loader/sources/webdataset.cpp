@@ -9,6 +9,7 @@
 // anything else bytes; unless the member __penstock__ says what they are (tar_kinds.h). All samples have the files of
 // the first one. Sample i is the i-th in the order of the tars.
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <memory>
 #include <optional>
@@ -261,7 +262,7 @@ class WebDataset final : public Source {
         type.shape = arrays_[i].shape;
       } else if (detail::has_last_ending(endings_[i], "txt") || detail::has_last_ending(endings_[i], "json")) {
         type.kind = FieldKind::kText;
-      } else if (detail::has_last_ending(endings_[i], "png")) {
+      } else if (endings_[i] != "png" && detail::has_last_ending(endings_[i], "png")) {  // 7.png may be RGB
         type.kind = FieldKind::kMask;
         type.fill = 255;
       }
@@ -318,6 +319,34 @@ std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& patte
   return tars;
 }
 
+/// The tars in a folder whose names begin with `prefix`, which no letter follows (trainval-0.tar is none of train);
+/// sorted.
+std::vector<fs::path> tars_in(const fs::path& folder, const std::string& prefix) {
+  std::vector<fs::path> tars;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    const bool has_prefix = name.starts_with(prefix) && (prefix.empty() || !is_letter(name[prefix.size()]));
+    if (entry.is_regular_file() && detail::tar_stem(name) && has_prefix) tars.push_back(entry.path());
+  }
+  std::sort(tars.begin(), tars.end());
+  return tars;
+}
+
+/// As split_entry(): only the user can say which one of val-0.tar and test-0.tar is meant.
+std::vector<fs::path> tars_of_split(const fs::path& input, const std::string& split) {
+  std::vector<fs::path> tars;
+  for (const auto& name : detail::split_names(split)) {
+    auto own = tars_in(input, name);
+    if (!own.empty() && !tars.empty())
+      throw config_error(concat(input.string(), ": has both ", tars.front().filename().string(), " and ",
+                                own.front().filename().string(), "; expected one of them for split ", split,
+                                ", or shards=PATTERN"));
+    if (tars.empty()) tars = std::move(own);
+  }
+  return tars;
+}
+
 /// The tars of a split, sorted; one or more.
 std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const std::string& split) {
   const std::string pattern = spec.get("shards", "");
@@ -326,22 +355,12 @@ std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const s
     return tars_of_pattern(spec, input.string());
   detail::input_folder("webdataset", input);
   if (!pattern.empty()) return tars_of_pattern(spec, (input / pattern).string());
-  std::vector<fs::path> tars;
   const auto folder = detail::split_entry(input, split, "");
-  const auto collect = [&](const fs::path& from, const std::vector<std::string>& prefixes) {
-    for (const auto& entry : fs::directory_iterator(from)) {
-      const std::string name = entry.path().filename().string();
-      const bool has_prefix =
-          std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return name.starts_with(prefix); });
-      if (entry.is_regular_file() && detail::tar_stem(name) && has_prefix) tars.push_back(entry.path());
-    }
-  };
-  collect(folder.value_or(input), folder ? std::vector<std::string>{""} : detail::split_names(split));
-  if (tars.empty() && !folder && split != "test") collect(input, {""});
+  auto tars = folder ? tars_in(*folder, "") : tars_of_split(input, split);
+  if (tars.empty() && !folder && split != "test") tars = tars_in(input, "");
   if (tars.empty())
     throw io_error(
         concat(input.string(), ": no tars for split ", split, "; expected ", split, "*.tar, or shards=PATTERN"));
-  std::sort(tars.begin(), tars.end());
   return tars;
 }
 

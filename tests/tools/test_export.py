@@ -97,3 +97,24 @@ def test_export_to_webdataset_comes_back(tmp_path, packed):
 def test_export_writes_into_a_new_folder_alone(tmp_path, packed):
     assert "exists already" in run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
     assert 'unknown' in run("export", packed, "--to", "parquet", "--out", tmp_path / "x", code=2).stderr
+
+
+def test_a_file_that_a_list_names_twice_is_written_twice(tmp_path):
+    save(tmp_path / "in/a/1.png")
+    (tmp_path / "in/list.csv").write_text("path,n\na/1.png,1\na/1.png,2\n")
+    pack("csv(file=list.csv)", tmp_path / "in", tmp_path / "out")
+    run("export", tmp_path / "out", "--to", "image-folder", "--out", tmp_path / "folder")
+    lines = [json.loads(line) for line in (tmp_path / "folder/train/metadata.jsonl").read_text().splitlines()]
+    assert [line["file_name"] for line in lines] == ["a/1-0.png", "a/1-1.png"] and [line["n"] for line in lines] == [1, 2]
+    run("unpack", tmp_path / "out", "--out", tmp_path / "files")
+    assert sorted(path.name for path in (tmp_path / "files").rglob("*.png")) == ["1-0.png", "1-1.png"]
+
+
+def test_a_field_with_the_name_of_a_key_is_not_exported_over_it(tmp_path):
+    save(tmp_path / "in/1.png")
+    (tmp_path / "in/list.csv").write_text("path,class,label\n1.png,x,3\n")
+    pack("csv(file=list.csv,label=class)", tmp_path / "in", tmp_path / "out")
+    done = run("export", tmp_path / "out", "--to", "image-folder", "--out", tmp_path / "folder", code=2)
+    assert 'export: field "label" would be "label" in metadata.jsonl, which is there already; expected another name' in done.stderr
+    assert not (tmp_path / "folder").exists()
+    run("export", tmp_path / "out", "--to", "webdataset", "--out", tmp_path / "tars")

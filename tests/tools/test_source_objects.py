@@ -159,3 +159,15 @@ def test_voc_lists_what_is_not_there(tmp_path, name):
     (tmp_path / "in/ImageSets/Main/train.txt").write_text(f"{name}\n")
     done = pack("voc", tmp_path / "in", tmp_path / "out", code=3)
     assert "is not there; expected the picture of Annotations/" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_voc_masks_of_pictures_in_folders(tmp_path):
+    folder = write_voc(tmp_path / "in")
+    for sub, ending in (("Annotations", "xml"), ("JPEGImages", "jpg")):
+        (folder / sub / "a").mkdir()
+        (folder / sub / f"x.{ending}").rename(folder / sub / f"a/x.{ending}")
+    save(folder / "SegmentationClass/a/x.png", Image.fromarray(np.full((20, 31), 3, np.uint8)))
+    (folder / "ImageSets/Segmentation/train.txt").write_text("a/x\n")
+    pack("voc(masks=class)", folder, tmp_path / "out")
+    mask = Image.open(io.BytesIO(samples_of(tmp_path / "out/train")[0]["mask"]))
+    assert np.all(np.asarray(mask) == 3)

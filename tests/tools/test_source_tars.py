@@ -176,3 +176,19 @@ def test_kinds_say_nothing_about_samples_without_a_class(tmp_path):
     write_tar(tmp_path / "in/x.tar", [("__penstock__", b'{"class_names": ["a", "b"], "fields": {}}'), PICTURE])
     pack("webdataset", tmp_path / "in", tmp_path / "out")
     assert samples_of(tmp_path / "out/train")[0]["label"] == -1
+
+
+def test_tars_of_a_split_begin_with_its_name_and_no_letter_after_it(tmp_path):
+    for name in ("train-0", "trainval-0", "val-0"):
+        write_tar(tmp_path / f"in/{name}.tar", [(f"{name}.png", png_bytes()), (f"{name}.cls", b"0")])
+    pack("webdataset", tmp_path / "in", tmp_path / "out", split="train,test")
+    assert len(samples_of(tmp_path / "out/train")) == len(samples_of(tmp_path / "out/test")) == 1
+    write_tar(tmp_path / "in/test-0.tar", [("a.png", png_bytes()), ("a.cls", b"0")])
+    done = pack("webdataset", tmp_path / "in", tmp_path / "two", split="test", code=2)
+    assert "has both test-0.tar and val-0.tar; expected one of them for split test" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_png_with_no_other_ending_is_bytes(tmp_path):
+    write_tar(tmp_path / "in/train-0.tar", [("0.jpg", png_bytes()), ("0.png", png_bytes()), ("0.cls", b"0")])
+    pack("webdataset", tmp_path / "in", tmp_path / "out")
+    assert [entry["kind"] for entry in fields_of(tmp_path / "out/train")] == ["bytes"]

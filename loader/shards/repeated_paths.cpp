@@ -1,0 +1,24 @@
+// Repeated paths: one pass over all samples.
+#include "loader/shards/repeated_paths.h"
+
+#include "core/text.h"
+#include "loader/files/read_from.h"
+
+namespace penstock::detail {
+
+std::unordered_set<std::string> repeated_paths(const Dataset& dataset) {
+  std::unordered_set<std::string> seen, repeated;
+  for (uint64_t index = 0; index < dataset.size(); ++index)
+    read_from(dataset, index, [&] {
+      const Sample sample = dataset.at(index);
+      std::string path(sample.path);
+      if (!path.empty() && !seen.insert(path).second) repeated.insert(std::move(path));
+    });
+  return repeated;
+}
+
+std::filesystem::path with_id(const std::filesystem::path& path, uint64_t id) {
+  return path.parent_path() / concat(path.stem().string(), "-", id, path.extension().string());
+}
+
+}  // namespace penstock::detail
