@@ -401,18 +401,18 @@ def test_bad_input_is_one_line(dataset, cache, tmp_path):
         for text, fact in ((f"http://user:{SECRET}@127.0.0.1:{server.port}/", "password before an @"),
                            (f"{url}/train?x=1", "has a ? or #"), (f"{url}/../train", ".. in its path"), ("http:///x", "no host")):
             assert fact in refusal(*info, text, code=2, PENSTOCK_CACHE_DIR=cache)
-        server.faults = [Fault("manifest", "html", 10)]
+        server.faults = [Fault("manifest", "html", 10_000)]
         assert "manifest.json" in refusal(*info, url + "/train", code=4, PENSTOCK_CACHE_DIR=cache)
-        server.faults = [Fault("shard-00001", "html", 10)]
+        server.faults = [Fault("shard-00001", "html", 10_000)]
         assert "bytes of HTML; expected" in refusal(*FETCH, url, code=4, PENSTOCK_CACHE_DIR=cache)
-        server.faults = [Fault("shard-00001", "status", 10, status=404)]
+        server.faults = [Fault("shard-00001", "status", 10_000, status=404)]
         assert "no such object" in refusal(*FETCH, url, code=3, PENSTOCK_CACHE_DIR=cache)
-        server.faults = [Fault("shard-00001", "flip", 10, at=5000)]
+        server.faults = [Fault("shard-00001", "flip", 10_000, at=5000)]
         line = refusal(*FETCH, url, code=4, PENSTOCK_CACHE_DIR=cache)
         sums = re.findall(r"\b[0-9a-f]{32}\b", line)
         assert len(set(sums)) == 2 and "twice" in line
-        server.faults = [Fault("shard-00001", "close", 1, at=999), Fault("shard-00001", "changed", 10)]
-        server.faults += [Fault("shard-00001", "status", 10, status=412)]
+        server.faults = [Fault("shard-00001", "status", 10_000, status=412)]
+        assert "changed while it was read" in refusal(*FETCH, url, code=4, PENSTOCK_CACHE_DIR=cache)
         server.answers = {"/loop/manifest.json": lambda _: (302, b"", {"Location": "/loop/manifest.json"})}
         assert "redirect" in refusal(*info, url + "/loop", code=3, PENSTOCK_CACHE_DIR=cache)
     begin = time.monotonic()
