@@ -35,7 +35,8 @@ bool reads_ahead(const Dataset& dataset, const SampleOrder& order, const LoaderO
                               dataset.shard_count(), " shards, which uses all of them at once; expected shuffle ",
                               "shards(...) with a smaller window"));
   }
-  return options.read_ahead == ReadAheadChoice::kOn || stored_bytes(dataset) > available_memory();
+  return options.read_ahead == ReadAheadChoice::kOn || dataset.room_shards() != UINT64_MAX ||
+         stored_bytes(dataset) > available_memory();
 }
 
 ReadAhead::ReadAhead(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options)

@@ -273,7 +273,13 @@ void Dataset::check_files() const {
 }
 
 void Dataset::read_ahead(int shard) const {
-  if (const auto* found = state_->shard(static_cast<size_t>(shard))) found->reader().read_ahead();
+  const auto number = static_cast<size_t>(shard);
+  const auto& slot = state_->slots[number];
+  if (slot && !slot->if_open() && room_shards() != UINT64_MAX) {  // opening it would wait for its bytes
+    const ExpectedFile file = slot->expected();
+    return files_of(file.path).expect({file});
+  }
+  if (const auto* found = state_->shard(number)) found->reader().read_ahead();
 }
 
 void Dataset::drop(int shard) const {

@@ -49,8 +49,8 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
 
 }  // namespace
 
-OpenShard::OpenShard(const std::filesystem::path& path, const Manifest& manifest, const Manifest::Shard& entry)
-    : reader_(path, manifest.fields, {entry.byte_count, entry.xxh3}),
+OpenShard::OpenShard(const ExpectedFile& file, const Manifest& manifest, const Manifest::Shard& entry)
+    : reader_(file.path, manifest.fields, file.facts),
       checked_(reader_.size() * (1 + manifest.fields.size()) / 64 + 1) {
   const FileHold held = reader_.hold();
   check_shard(reader_, manifest, entry);
@@ -79,7 +79,7 @@ const OpenShard& ShardSlot::get() const {
   const std::lock_guard lock(mutex_);
   if (const auto* shard = if_open()) return *shard;
   const auto& entry = split_->manifest.shards[number_];
-  const auto* shard = new OpenShard(split_->folder / entry.file, split_->manifest, entry);
+  const auto* shard = new OpenShard(expected(), split_->manifest, entry);
   shard_.store(shard, std::memory_order_release);
   return *shard;
 }

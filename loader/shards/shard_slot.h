@@ -16,7 +16,7 @@ namespace penstock::detail {
 /// A shard that is open, and which of its samples have passed their checksum.
 class OpenShard {
  public:
-  OpenShard(const std::filesystem::path& path, const Manifest& manifest, const Manifest::Shard& entry);
+  OpenShard(const ExpectedFile& file, const Manifest& manifest, const Manifest::Shard& entry);
 
   const ShardReader& reader() const { return reader_; }
   /// Checks the CRC of a sample, or of its field, unless that has passed before. Throws what ShardReader throws.
@@ -45,6 +45,11 @@ class ShardSlot {
   ShardSlot& operator=(const ShardSlot&) = delete;
 
   const OpenShard& get() const;
+  /// Where the shard is, and what the manifest says of its file.
+  ExpectedFile expected() const {
+    const auto& entry = split_->manifest.shards[number_];
+    return {split_->folder / entry.file, {entry.byte_count, entry.xxh3}};
+  }
   const OpenShard* if_open() const { return shard_.load(std::memory_order_acquire); }
 
  private:
