@@ -60,7 +60,7 @@ bool is_name(const std::string& name) {
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> sizes;
   for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return "[" + join(sizes, ", ") + "]";
+  return concat("[", join(sizes, ", "), "]");
 }
 
 std::vector<float> floats_of(FieldBytes bytes) {

@@ -100,7 +100,7 @@ class Unpacking {
     if (!is_safe(sample.path))
       throw corrupt_error(concat("path is ", in_quotes(sample.path), "; expected one below the data set's folder"));
     const std::string path(sample.path);
-    return output_ / (repeated_.contains(path) ? detail::with_id(path, sample.id) : path);
+    return output_ / (repeated_.contains(path) ? detail::with_id(path, sample.id) : fs::path(path));
   }
 
   /// Never replaces another file.

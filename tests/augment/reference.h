@@ -11,6 +11,7 @@
 #include "augment/half.h"
 #include "augment/plan.h"
 #include "augment/render.h"
+#include "core/error.h"
 
 namespace penstock::test {
 
@@ -100,6 +101,8 @@ inline void put_element(std::vector<uint8_t>& output, size_t at, float level, fl
       return put(detail::bf16_bits(value));
     case Layout::kU8Nhwc:
       return put(static_cast<uint8_t>(std::nearbyint(std::clamp(level, 0.f, 255.f))));
+    case Layout::kU16Nhwc:
+      throw bug_error("reference: layout u16; expected one that pictures of 8 bits have");
   }
 }
 

@@ -17,6 +17,7 @@
 #include "loader/pack/pack.h"
 #include "tests/loader/field_source.h"
 #include "tests/loader/loader_test_data.h"
+#include "tests/loader/storage_test_data.h"
 #include "tests/support/testing.h"
 
 namespace penstock {

@@ -48,7 +48,7 @@ TEST(ResidentPhotographsTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
       for (const int rank : {0, 2}) {
         auto options = photograph_options();
         options.shuffle = shuffle, options.tail = tail, options.rank = rank, options.world_size = 3;
-        SCOPED_TRACE(concat("rank ", rank, ", shuffle ", static_cast<int>(shuffle)));
+        SCOPED_TRACE(concat("rank ", rank, ", shuffle ", shuffle.text()));
         for (const auto& room : {ResidentRoom(), room_for(15)})
           expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=12),normalize", options,
                                  {.epoch = 2, .first_batch = 1, .room = room});

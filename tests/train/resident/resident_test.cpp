@@ -77,7 +77,7 @@ TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
         options.rank = rank;
         options.world_size = 3;
         EXPECT_EQ(differing_digits("affine(degrees=10),normalize", options, {.epoch = 2, .first_batch = 1}), 0)
-            << static_cast<int>(shuffle) << rank;
+            << shuffle.text() << ", rank " << rank;
       }
     }
   }
