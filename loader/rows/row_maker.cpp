@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/map_guard.h"
+#include "loader/rows/combinations.h"
 #include "loader/rows/held_rows.h"
 
 namespace penstock::detail {
@@ -80,7 +81,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
                                                   made_columns(), views_.size() - 1)),
       are_held_(dataset_->room_shards() != UINT64_MAX),
       group_(rows_held_together(*dataset_, options, mixes(), RowWorker::kGroup)) {
-  check_combinations(options);
+  check_combinations(options, this->pipeline(), makers_);
 }
 
 std::vector<RowRenderer> RowMaker::views_of(Pipeline pipeline, const LoaderOptions& options) const {
@@ -100,27 +101,6 @@ std::vector<ViewColumns> RowMaker::makers_of(const std::string& columns) const {
   std::vector<ColumnContext> contexts;
   for (const auto& view : views_) contexts.push_back({*dataset_, view.extent(), layout_});
   return make_view_columns(columns, contexts);
-}
-
-void RowMaker::check_combinations(const LoaderOptions& options) const {
-  const std::string& transforms = pipeline().text();
-  const bool has_views = views_.size() > 1;
-  if (has_views && mixes())
-    throw config_error(concat("loader: has ", views_.size(), " views, and the transforms ", transforms,
-                              " mix rows of a batch; expected one of the two"));
-  if (leaves_out_ && mixes())
-    throw bug_error(concat("loader: leaves samples out, and the transforms ", transforms,
-                           " mix rows of a batch; expected one of the two"));
-  for (const auto& made : makers_)
-    if (mixes() && made.maker->is_in_pixels())
-      throw config_error(concat("columns: ", made.columns.front().name, " is in pixels, and the transforms ",
-                                transforms, " mix the pixels of two rows; expected one of the two"));
-  if (leaves_out_ && (!makers_.empty() || has_views))
-    throw bug_error(concat("loader: leaves samples out, and has ",
-                           makers_.empty() ? "views" : "the columns " + options.columns, "; expected one of the two"));
-  if (leaves_out_ && options.on_corrupt == OnCorrupt::kSubstitute)
-    throw bug_error(
-        "loader: leaves samples out, and puts others in the place of corrupt ones; expected one of the two");
 }
 
 std::vector<Column> RowMaker::made_columns() const {

@@ -94,7 +94,6 @@ class RowMaker {
   std::vector<RowRenderer> views_of(Pipeline pipeline, const LoaderOptions& options) const;
   std::vector<ViewColumns> makers_of(const std::string& columns) const;
   std::vector<Column> made_columns() const;
-  void check_combinations(const LoaderOptions& options) const;
   size_t column_of_view(size_t view) const {
     return view == 0 ? size_t{Column::kImages} : format_->made_begin() + view - 1;
   }
