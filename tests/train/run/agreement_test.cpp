@@ -62,6 +62,8 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"decode", [](auto& o) { o.decode = "full"; }},
       {"dct-scale", [](auto& o) { o.dct_scale = "off"; }},
       {"cache", [](auto& o) { o.cache = "elsewhere"; }},
+      {"cache-dir", [](auto& o) { o.cache_dir = "elsewhere"; }},
+      {"cache-limit", [](auto& o) { o.cache_limit = "1gb"; }},
       {"recipe", [](auto& o) { o.recipe = "cifar10-94"; }},
       {"arch", [](auto& o) { o.arch = "lenet"; }},
       {"pretrained", [](auto& o) { o.pretrained = "elsewhere"; }},
