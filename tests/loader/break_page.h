@@ -1,4 +1,4 @@
-// break_page(): a disk error under a memory map.
+// touch() and break_page(): the pages of a memory map read, and a disk error under one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,10 +6,17 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <span>
 
 namespace penstock::testing_data {
 
 inline constexpr uintptr_t kPageBytes = 4096;
+
+/// Reads all bytes. The sum is used, because otherwise the compiler would remove the reads.
+inline void touch(std::span<const uint8_t> bytes) {
+  const volatile uint8_t* const data = bytes.data();
+  for (size_t i = 0; i < bytes.size(); ++i) (void)data[i];
+}
 
 /// Makes reading the mapped page of `byte` an error, as a disk error would. It maps an empty file there, of which no
 /// page can be read.

@@ -30,18 +30,13 @@ using testing::MatchesRegex;
 using testing::StartsWith;
 using testing_data::break_page;
 using testing_data::TestData;
+using testing_data::touch;
 
 constexpr size_t kPage = 4096;
 
 fs::path write_file(const fs::path& path, size_t byte_count, char byte = 1) {
   std::ofstream(path, std::ios::binary) << std::string(byte_count, byte);
   return path;
-}
-
-/// Reads all bytes. The sum is used, because otherwise the compiler would remove the reads.
-void touch(std::span<const uint8_t> bytes) {
-  const volatile uint8_t* const data = bytes.data();
-  for (size_t i = 0; i < bytes.size(); ++i) (void)data[i];
 }
 
 uint64_t sum_of(std::span<const uint8_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}); }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "loader/files/read_from.h"
 #include "loader/pack/pack.h"
 #include "tests/loader/break_page.h"
 #include "tests/loader/field_source.h"
@@ -23,6 +24,7 @@ using testing_data::consume;
 using testing_data::kPageBytes;
 using testing_data::pipeline_for;
 using testing_data::TestData;
+using testing_data::touch;
 
 /// A data set of two shards of 600 pictures, which take more pages than the columns after them.
 struct CutData : TestData {
