@@ -71,7 +71,7 @@ def same(what: str, found: object, expected: object) -> None:
 def values(door: Door) -> None:
     """Every layout: levels as the host has them, normalised in f32 and rounded once."""
     host = door.loader("cpu")
-    scale, bias = (torch.tensor(values).view(1, 3, 1, 1) for values in host._native.normalization)
+    scale, bias = (torch.tensor(values).view(1, 3, 1, 1) for values in host._native.normalizations[0])
     for layout, error in LAYOUTS.items():
         for channels_last in (False, True):
             levels = list(door.loader("cpu", layout="u8"))

@@ -171,7 +171,7 @@ def test_other_python_threads_run_while_a_batch_is_made(digits):
     while steps[0] == 0:
         pass
     before = steps[0]
-    loader.digest(epochs=5)
+    loader.digest(epochs=50)
     during = steps[0] - before
     stop.set()
     thread.join()
