@@ -22,6 +22,12 @@ struct U8 {
   static HWY_INLINE hn::Vec<D8> from_float(V value) { return hn::DemoteTo(D8(), hn::NearestInt(value)); }
 };
 
+struct U16 {
+  using Tag = hn::Rebind<uint16_t, D>;
+  static HWY_INLINE V to_float(hn::Vec<Tag> value) { return hn::ConvertTo(D(), hn::PromoteTo(DI(), value)); }
+  static HWY_INLINE hn::Vec<Tag> from_float(V value) { return hn::DemoteTo(Tag(), hn::NearestInt(value)); }
+};
+
 struct Bf16 {
   using Tag = ToBf16::Tag;
   static HWY_INLINE V to_float(hn::Vec<Tag> value) {
@@ -70,13 +76,16 @@ void blend_rows(Layout layout, float mix_weight, size_t count, const void* partn
   switch (layout) {
     case Layout::kU8Nhwc:
       return blend<U8>(mix_weight, count, partner, row);
+    case Layout::kU16Nhwc:
+      return blend<U16>(mix_weight, count, partner, row);
     case Layout::kF16Nchw:
     case Layout::kF16Nhwc:
       return blend<F16>(mix_weight, count, partner, row);
     case Layout::kBf16Nchw:
     case Layout::kBf16Nhwc:
       return blend<Bf16>(mix_weight, count, partner, row);
-    default:
+    case Layout::kF32Nchw:
+    case Layout::kF32Nhwc:
       return blend<F32>(mix_weight, count, partner, row);
   }
 }

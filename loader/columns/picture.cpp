@@ -60,8 +60,9 @@ class SecondPictureColumn final : public ColumnMaker {
 
   void make(const ColumnRow& row, ColumnCells to) const override {
     thread_local DecodeScratch scratch;
+    const FieldBytes stored = dataset_.field(row.index, number_);  // its errors name sample and field already
     try {
-      const Picture second = decode_field_picture(dataset_.field(row.index, number_), scratch);
+      const Picture second = decode_field_picture(stored, scratch);
       const FieldPictureKind& kind = options_.kind;
       if (second.type != kind.type || second.channels != kind.extent.channels)
         throw corrupt_error(concat("a picture of ", pixels_text(second.type, second.channels), "; expected ",

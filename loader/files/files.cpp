@@ -60,6 +60,12 @@ const Files& files_of(const std::filesystem::path& path) {
 
 bool is_local(const std::filesystem::path& path) { return scheme_of(path.string()).empty(); }
 
+void check_local_output(const std::string& flag, const std::filesystem::path& path) {
+  if (is_local(path)) return;
+  throw config_error(concat(flag, ": ", path.string(), " is an address; expected a local folder or file, which can be ",
+                            "copied there afterwards (docs/FAR.md)"));
+}
+
 std::filesystem::path folder_beside(const std::filesystem::path& folder, const std::string& name) {
   const std::string text = folder.string(), root = root_of(text);
   const auto below = std::filesystem::path(text.substr(root.size())) / ".." / name;

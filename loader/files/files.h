@@ -159,6 +159,8 @@ const Files& files_of(const std::filesystem::path& path);
 
 /// Whether `path` begins with no registered scheme.
 bool is_local(const std::filesystem::path& path);
+/// Throws config_error where `path`, the value of `flag`, is not local: only local files are written.
+void check_local_output(const std::string& flag, const std::filesystem::path& path);
 
 /// The folder `name` in the one that holds `folder`, worked out from the text alone: mem:digits/test is beside
 /// mem:digits/train.

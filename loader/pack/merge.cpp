@@ -20,6 +20,7 @@
 #include "loader/pack/pack_options.h"
 #include "loader/pack/part.h"
 #include "loader/pack/partial.h"
+#include "loader/shards/shard_slot.h"
 
 namespace penstock {
 namespace {
@@ -225,6 +226,9 @@ void merge(const MergeOptions& options) {
   partial.take_over({});  // removes what is there: no shard of it is one of ours
   for (size_t i = 0; i < shards.size(); ++i)
     link_or_copy(shards[i].part->folder / shards[i].entry.file, partial.folder() / manifest.shards[i].file);
+  // Nothing is published, and no part removed, before every shard has opened as the manifest says.
+  for (const auto& entry : manifest.shards)
+    detail::OpenShard({partial.folder() / entry.file, {entry.byte_count, entry.xxh3}}, manifest, entry);
   merge_skipped(parts, partial.folder());
   write_manifest(partial.folder(), manifest);
   partial.publish(options.force);

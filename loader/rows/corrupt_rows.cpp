@@ -40,9 +40,9 @@ void append(const std::filesystem::path& path, const std::string& line) {
 
 void CorruptRows::add_sample(const Dataset& dataset, uint64_t index, const std::string& error) {
   if (quarantine_.empty()) return;
+  const Sample sample = dataset.at(index);  // before the lock, because a shard may have to be waited for
   const std::lock_guard lock(mutex_);
   if (!samples_.insert(index).second) return;
-  const Sample sample = dataset.at(index);
   nlohmann::ordered_json json{
       {"split", dataset.manifest().split}, {"id", sample.id}, {"index", index}, {"label", sample.label}};
   for (const auto& part : dataset.parts())  // of joined data sets, which may have the same ids

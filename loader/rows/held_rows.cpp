@@ -17,7 +17,8 @@ int64_t rows_held_together(const Dataset& dataset, const LoaderOptions& options,
                               dataset.folder().string(), "; expected at least ", held + 1, " for ", options.workers,
                               " workers: a higher limit, or fewer workers"));
   }
-  return std::clamp<int64_t>(static_cast<int64_t>((room - 1) / held), 1, most);
+  // Other ranks and jobs share the room: a worker that waits for a shard must not keep others meanwhile.
+  return 1;
 }
 
 void ReleasedRows::release() const {

@@ -27,7 +27,8 @@ void Mender::blame(const BrokenRow& broken, const Error& error,
 bool Mender::mend(const BrokenRow& broken, const Error* error, const std::function<void()>& make,
                   const std::function<void(const FoundRow&)>& make_alone) const {
   auto& [epoch, batch, number, row, partner, position, partner_position] = broken;
-  const FoundRow first_row = row, first_partner = partner;
+  FoundRow first_row = row, first_partner = partner;
+  for (FoundRow* first : {&first_row, &first_partner}) first->sample.hold = {};  // what is masked is not read
   if (error != nullptr) blame(broken, *error, make_alone);
   int tries = 0, partner_tries = 0;
   bool was_corrupt = false, is_made = false;
@@ -57,6 +58,7 @@ bool Mender::replace(int64_t epoch, uint64_t position, int& tries, FoundRow& row
   while (tries < Substitutes::kMost) {
     const auto place = substitutes_.candidate(row.sample.label, epoch, position, tries++);
     row.place_at(place);
+    row.sample.hold = {};  // before another shard is waited for
     try {
       row.sample = dataset_.checked_at(place.index);
       row.is_corrupt = false;

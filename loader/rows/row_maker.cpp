@@ -274,6 +274,17 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
   return look_up(worker.partners, found_count, worker, failure);
 }
 
+/// Marks a row whose sample is corrupt; false where its shard cannot be opened, which is more than a sample.
+bool RowMaker::marked(RowWorker::Row& row, const Error& error) const {
+  try {
+    row.sample = dataset_->at(row.index);
+  } catch (const Error&) {
+    return false;
+  }
+  mender_->mark(row, error);
+  return true;
+}
+
 int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
                           std::exception_ptr& failure) const {
   const int64_t start_ns = now_ns();
@@ -285,12 +296,9 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
     try {
       row.sample = row.is_left_out ? dataset_->at(row.index) : dataset_->checked_at(row.index);
     } catch (const Error& error) {
-      if (!mender_->is_forgiven(error)) {
-        failure = std::current_exception();
-        break;
-      }
-      row.sample = dataset_->at(row.index);
-      mender_->mark(row, error);
+      failure = std::current_exception();
+      if (!mender_->is_forgiven(error) || !marked(row, error)) break;
+      failure = nullptr;
     }
   }
   uint64_t byte_count = 0;

@@ -117,6 +117,7 @@ class RowMaker {
                     const RowWorker& worker) const;
   void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
+  bool marked(RowWorker::Row& row, const Error& error) const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                   std::byte* output, RowWorker& worker) const;
   template <class Body>

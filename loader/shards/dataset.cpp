@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -48,6 +49,21 @@ void expect_shards(const std::filesystem::path& folder, const Manifest& manifest
     files.push_back({folder / entry.file, {entry.byte_count, entry.xxh3}});
   }
   files_of(folder).expect(files);
+}
+
+/// Batches have room for the most entries of a field that the manifest states, so that it must not lie: `found` says
+/// what a shard has. Without it, all that is known is that a sample is no larger than a shard.
+void check_most(const std::filesystem::path& folder, const Manifest& manifest,
+                const std::function<uint64_t(size_t shard, size_t field)>& found = {}) {
+  for (size_t number = 0; number < manifest.fields.size(); ++number) {
+    const auto& type = manifest.fields[number];
+    uint64_t most = 0;
+    for (size_t shard = 0; shard < manifest.shards.size(); ++shard)
+      most = std::max(most, found ? found(shard, number) : manifest.shards[shard].byte_count / type.entry_bytes());
+    if (type.most > most)
+      throw corrupt_error(concat((folder / "manifest.json").string(), ": fields: ", in_quotes(type.name), ": most is ",
+                                 type.most, "; expected ", found ? "" : "at most ", most, ", as the shards have"));
+  }
 }
 
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
@@ -143,6 +159,7 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share, Op
   const auto split = std::make_shared<const detail::ShardSlot::Split>(
       detail::ShardSlot::Split{split_folder, read_manifest(split_folder)});
   const auto& entries = split->manifest.shards;
+  check_most(split_folder, split->manifest);
   expect_shards(split_folder, split->manifest, share);
   state_->split = split;
   state_->slots.resize(entries.size());
@@ -156,6 +173,9 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share, Op
   const bool is_far = room_shards() != UINT64_MAX;  // a shard is fetched when it is opened
   if (opening == Opening::kWhenAsked || (opening == Opening::kAuto && (is_large || is_far))) return;
   for (size_t number = first; number < entries.size(); number += step) state_->shard(number);
+  if (step == 1)
+    check_most(split_folder, split->manifest,
+               [&](size_t shard, size_t field) { return state_->shard(shard)->reader().most_entries(field); });
 }
 
 std::shared_ptr<const Dataset> Dataset::join(const std::vector<std::shared_ptr<const Dataset>>& parts) {

@@ -81,6 +81,14 @@ FieldBytes FieldTable::at(size_t row, size_t number) const {
   return entry.bytes.subspan(begin, end - begin);
 }
 
+uint64_t FieldTable::most_entries(size_t number) const {
+  const auto& offsets = entries_[number].offsets;
+  uint64_t most = 0;
+  for (size_t row = 0; row + 1 < offsets.size(); ++row)
+    if (offsets[row + 1] > offsets[row]) most = std::max(most, offsets[row + 1] - offsets[row]);
+  return most;
+}
+
 FieldColumns::FieldColumns(const std::filesystem::path& folder, std::vector<FieldType> types) {
   for (auto& type : types) {
     auto& column = columns_.emplace_back();

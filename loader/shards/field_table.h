@@ -29,6 +29,8 @@ class FieldTable {
   FieldTable(const Safetensors& file, const std::vector<FieldType>& types, uint64_t sample_count);
 
   FieldBytes at(size_t row, size_t number) const;
+  /// The most entries that a sample has of a variable field; 0 for another.
+  uint64_t most_entries(size_t number) const;
   /// Calls `body` with each part of the file that at() reads for a row: values, offsets and checksums.
   template <class Body>
   void for_each_part(size_t row, const Body& body) const {

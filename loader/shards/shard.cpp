@@ -271,6 +271,13 @@ FieldBytes ShardReader::field(size_t row, size_t number) const {
   return bytes;
 }
 
+uint64_t ShardReader::most_entries(size_t number) const {
+  const FileHold held = hold();
+  uint64_t most = 0;
+  read_from(map_->file, [&] { most = map_->fields.most_entries(number); });
+  return most;
+}
+
 void ShardReader::check_field_crc(size_t row, size_t number) const {
   const FileHold held = hold();
   const FieldBytes bytes = field(row, number);

@@ -45,6 +45,7 @@ class ShardReader {
   /// The value of field `number` (as counted in `fields`) in sample `row`, without a copy or a check of the CRC. Valid
   /// as long as a hold or a sample of this shard lives.
   FieldBytes field(size_t row, size_t number) const;
+  uint64_t most_entries(size_t number) const;  ///< The most that a sample has of a variable field; 0 for another.
   const std::filesystem::path& path() const;
   /// The beginning of messages: "<path>: sample 35 (id 24531) at byte 8000".
   std::string where(size_t row) const;

@@ -28,6 +28,12 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
     throw corrupt_error(concat(shard.where(0), ": id is ", shard.at(0).id, "; expected ", *entry.first_id,
                                ", as the manifest says of the first sample in this file"));
   }
+  for (size_t number = 0; number < manifest.fields.size(); ++number) {
+    const auto& type = manifest.fields[number];
+    if (const uint64_t found = shard.most_entries(number); found > type.most)
+      throw corrupt_error(concat(shard.path().string(), ": field ", in_quotes(type.name), ": a sample has ", found,
+                                 " entries; expected at most ", type.most, ", as the manifest says"));
+  }
   for (size_t row = 0; row < shard.size(); ++row) {
     const Sample sample = shard.at(row);
     if (!manifest.has_label(sample.label))
@@ -78,10 +84,16 @@ const OpenShard& ShardSlot::get() const {
   if (const auto* shard = if_open()) return *shard;
   const std::lock_guard lock(mutex_);
   if (const auto* shard = if_open()) return *shard;
+  if (corrupt_) std::rethrow_exception(corrupt_);
   const auto& entry = split_->manifest.shards[number_];
-  const auto* shard = new OpenShard(expected(), split_->manifest, entry);
-  shard_.store(shard, std::memory_order_release);
-  return *shard;
+  try {
+    const auto* shard = new OpenShard(expected(), split_->manifest, entry);
+    shard_.store(shard, std::memory_order_release);
+    return *shard;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCorrupt) corrupt_ = std::current_exception();
+    throw;
+  }
 }
 
 }  // namespace penstock::detail

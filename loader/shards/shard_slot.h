@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -31,7 +32,8 @@ class OpenShard {
   mutable std::vector<std::atomic<uint64_t>> checked_;  // one bit per sample, and then one per sample and field
 };
 
-/// Errors: get() throws what opening a shard throws, each time that it is called until one call succeeds.
+/// Errors: get() throws what opening a shard throws, and tries again when it is called again, unless the shard was
+/// corrupt.
 /// Thread-safety: any number of threads; a shard that is open costs them one load.
 class ShardSlot {
  public:
@@ -55,7 +57,8 @@ class ShardSlot {
  private:
   std::shared_ptr<const Split> split_;
   size_t number_;
-  mutable std::mutex mutex_;  // held while the shard is opened
+  mutable std::mutex mutex_;            // held while the shard is opened
+  mutable std::exception_ptr corrupt_;  // why it cannot be opened
   mutable std::atomic<const OpenShard*> shard_{nullptr};
 };
 

@@ -304,8 +304,9 @@ class Loader:
         the first one says the lines and keeps the promise.
         """
         configuration = {key: value for key, value in self._configuration.items() if key not in ("workers", "epoch_count")}
-        if not configuration["size_schedule"]:  # histories of loaders without one do not name it
-            del configuration["size_schedule"]
+        for key, default in (("size_schedule", ""), ("read_ahead", "auto")):  # histories of earlier versions do not name them
+            if configuration.get(key) == default:
+                del configuration[key]
         configuration.update(data=self._native.folder, cores=_native.usable_cores())
         return Watch(self._native, configuration, name, history, say)
 

@@ -48,11 +48,12 @@ nb::object array_of(std::vector<uint8_t> pixels, const Extent& extent, PixelType
 nb::tuple sample(const OpenDataset& self, uint64_t index) {
   const Dataset& dataset = *self.dataset;
   DecodedPicture picture;
+  Sample found;
   {
-    const Unlocked released;
+    const Unlocked released;  // a far shard may have to be fetched
+    found = dataset.at(index);
     picture = decode_picture(dataset, index);
   }
-  const Sample found = dataset.at(index);
   return nb::make_tuple(array_of(std::move(picture.pixels), picture.extent, picture.type), found.label, found.id,
                         nb::bytes(found.path.data(), found.path.size()), codec_traits(found.encoding).name);
 }
@@ -94,8 +95,13 @@ void define_dataset(nb::module_& module) {
       .def(
           "field",
           [](const OpenDataset& self, uint64_t index, size_t number) {
-            const FileHold held = self.dataset->hold(index);
-            const FieldBytes bytes = self.dataset->field(index, number);
+            FileHold held;
+            FieldBytes bytes;
+            {
+              const Unlocked released;  // as above
+              held = self.dataset->hold(index);
+              bytes = self.dataset->field(index, number);
+            }
             return nb::bytes(bytes.data(), bytes.size());
           },
           "index"_a, "number"_a)

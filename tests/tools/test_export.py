@@ -118,3 +118,10 @@ def test_a_field_with_the_name_of_a_key_is_not_exported_over_it(tmp_path):
     assert 'export: field "label" would be "label" in metadata.jsonl, which is there already; expected another name' in done.stderr
     assert not (tmp_path / "folder").exists()
     run("export", tmp_path / "out", "--to", "webdataset", "--out", tmp_path / "tars")
+
+
+@pytest.mark.parametrize("command", [["unpack"], ["export", "--to", "webdataset"]])
+def test_what_is_written_is_local(tmp_path, packed, command):
+    done = run(command[0], packed, *command[1:], "--out", "s3://bucket/x", code=2, cwd=tmp_path)
+    assert "--out: s3://bucket/x is an address; expected a local folder or file" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "s3:").exists()

@@ -9,6 +9,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
+#include "loader/files/files.h"
 #include "loader/pack/list.h"
 #include "loader/pack/pack.h"
 #include "loader/shards/dataset.h"
@@ -146,6 +147,7 @@ void pack_list(PackOptions options, const PackArguments& arguments) {
   options.source = head.source;
   options.split = head.split;
   options.packed_next.clear();
+  check_local_output("--out", options.output);
   check_pack_options(options);  // before a long list is read
   const auto source = read_list(arguments.list, options.input);
   pack_split(options, source.get(), arguments.is_quiet);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "loader/pack/codebook_file.h"
 #include "loader/pack/list.h"
 #include "loader/pack/merge.h"
@@ -51,6 +52,7 @@ struct MergeArguments {
 };
 
 int run_merge(const MergeArguments& arguments) {
+  check_local_output("OUT", arguments.output);
   std::vector<std::string> splits{split_of_name(arguments.split)};
   if (arguments.split.empty()) splits = splits_with_parts(arguments.output);
   if (splits.empty())

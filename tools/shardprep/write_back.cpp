@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "tools/cache_flags.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
@@ -28,6 +29,7 @@ int write_back(const char* command, const WriteBackArguments& arguments, const c
                const WriteSplit& write) {
   check_jobs(arguments.jobs);
   const fs::path output = arguments.output;
+  check_local_output("--out", output);
   if (output.empty()) throw config_error("--out: is \"\"; expected a new folder");
   if (fs::exists(output) && (!fs::is_directory(output) || !fs::is_empty(output)))
     throw config_error(concat("--out: ", output.string(), " exists already; expected a new or empty folder"));

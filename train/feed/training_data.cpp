@@ -111,11 +111,17 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
 constexpr DataStatistics kAnyStatistics{.channels = 3};
 
 /// Throws config_error if the evaluation would mix pictures: an accuracy over blends of two pictures means nothing.
-void refuse_mix(const std::string& eval_augment) {
+void refuse_mix(const std::string& eval_augment, const DataStatistics& statistics) {
   for (const Spec& spec : parse_spec_list(TransformKind::kName, eval_augment))
-    if (TransformRegistry::make(spec, kAnyStatistics)->batch_mix() != nullptr)
+    if (TransformRegistry::make(spec, statistics)->batch_mix() != nullptr)
       throw config_error(concat("--eval-augment: ", spec.text(),
                                 " would mix the pictures that are evaluated; expected it in --augment alone"));
+}
+
+/// Throws config_error for lists of transforms that pictures of these statistics cannot have.
+void check_lists(const TrainOptions& options, const DataStatistics& statistics) {
+  for (const auto& spec_list : {options.augment, options.eval_augment}) Pipeline(spec_list, statistics);
+  refuse_mix(options.eval_augment, statistics);
 }
 
 /// Throws config_error that names the source if the folder holds the files of a source and no packed data set.
@@ -197,9 +203,8 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
 
 TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 const std::function<void(const std::string&)>& log) {
-  for (const auto& spec_list : {options.augment, options.eval_augment}) Pipeline(spec_list, kAnyStatistics);  // throws
-  refuse_mix(options.eval_augment);
   const DataName name = parse_data_name(options.data, options.split);
+  if (!name.source.empty()) check_lists(options, kAnyStatistics);
   TrainingData data;
   if (name.source.empty() && is_source(options.data)) {
     data.notes.push_back(concat("--data ", options.data, " is the packed data set ./", options.data,
@@ -210,6 +215,7 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log),
                     options.split, share);
+  if (name.source.empty()) check_lists(options, data.train->manifest().statistics);
   if (!options.also.empty()) data.train = joined(data.train, options, log);
   const fs::path& folder = data.train->folder();
   const fs::path test = test_folder(name, is_local(folder) ? fs::absolute(folder) : folder, options, data.no_test, log);

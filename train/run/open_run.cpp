@@ -10,6 +10,7 @@
 #include "core/limits.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "loader/order/partition.h"
 #include "loader/rows/sample_order.h"
 #include "train/checkpoint/kept_checkpoints.h"
@@ -37,6 +38,7 @@ namespace fs = std::filesystem;
 
 /// Sets the default of --out: the folder of the run that is continued or evaluated, otherwise a new one.
 void resolve_out(TrainOptions& options) {
+  check_local_output("--out", options.out);
   if (!options.out.empty()) return;
   const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
   const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();

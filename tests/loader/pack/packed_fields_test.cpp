@@ -138,6 +138,26 @@ TEST(PackedFieldsTest, TypesThatNoManifestCanHaveAreRefused) {
               HasSubstr("is of \"tags\"; expected a field of boxes"));
 }
 
+TEST(PackedFieldsTest, BatchesHaveNoRoomForMoreThanTheShardsHold) {
+  const testing_data::TemporaryFolder folder;
+  pack(FieldSource(20), "memory", options_for(folder.path()));
+  const auto file = folder / "train/manifest.json";
+  const std::string text = text_at(file);
+  const auto error_with = [&](const std::string& most, Opening opening) {
+    std::string changed = text;
+    const auto at = changed.find("\"most\": 3");
+    EXPECT_NE(at, std::string::npos) << text;
+    changed.replace(at, 9, "\"most\": " + most);
+    write_bytes(file, testing_data::Bytes(changed.begin(), changed.end()));
+    return error_of([&] { Dataset::open(folder.path(), "train", {}, opening); });
+  };
+  for (const char* most : {"4", "1000000000"})
+    EXPECT_THAT(error_with(most, Opening::kAuto),
+                HasSubstr("manifest.json: fields: \"tags\": most is " + std::string(most) + "; expected "));
+  EXPECT_THAT(error_with("1000000000", Opening::kWhenAsked), HasSubstr("most is 1000000000; expected at most "));
+  EXPECT_THAT(error_with("2", Opening::kAuto), HasSubstr("a sample has 3 entries; expected at most 2"));
+}
+
 TEST(PackedFieldsTest, AShardWithAFieldThatTheManifestLacksIsRefused) {
   const testing_data::TemporaryFolder folder;
   pack(FieldSource(3), "memory", options_for(folder.path()));

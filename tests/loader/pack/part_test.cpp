@@ -273,6 +273,22 @@ TEST(PartTest, PartsWithRowsOfTheirOwnAreMergedByTheNamesOfTheirAttempts) {
   EXPECT_THAT(error_of([&] { pack(options); }), HasSubstr("pack: attempt is \"../x\"; expected"));
 }
 
+TEST(PartTest, AShardThatDoesNotOpenIsNotMergedAndNoPartIsLost) {
+  const TemporaryFolder folder;
+  const auto options = pictures(folder, "out");
+  pack_parts(options, 2);
+  const auto before = files_below(folder / "out");
+  for (const auto& [name, bytes] : before) {
+    if (name.find("shard-00003") == std::string::npos) continue;
+    Bytes damaged = bytes;
+    std::fill_n(damaged.begin(), 20, uint8_t{0xFF});
+    write_bytes(folder / "out" / name, damaged);
+  }
+  EXPECT_NE(error_of([&] { merge(options); }), "");
+  EXPECT_FALSE(fs::exists(folder / "out/train"));
+  EXPECT_EQ(files_below(folder / "out").size(), before.size());
+}
+
 TEST(PartTest, WhatPartsWithRowsOfTheirOwnLeaveOutHasIdsOfItsOwn) {
   const TemporaryFolder folder;
   PackOptions options = pictures(folder, "out", 1);

@@ -52,6 +52,24 @@ std::string digest_of(const std::shared_ptr<const Dataset>& dataset, const std::
   return digest.hex();
 }
 
+TEST(PackedRasterTest, LevelsOfSixteenBitsAreMixedLikeNumbers) {
+  const TemporaryFolder folder;
+  pack(RasterSource(rasters(PixelType::kU16, 3)), "memory", raster_options(folder.path(), PixelType::kU16));
+  const auto dataset = Dataset::open(folder.path());
+  const auto batch_of = [&](Layout layout) {
+    Loader loader(dataset, Pipeline("mixup(alpha=1)", dataset->manifest().statistics),
+                  {.batch_size = 11, .layout = layout});
+    loader.start_epoch(1);
+    return std::pair(loader.next(), loader.extent());
+  };
+  const auto [levels, extent] = batch_of(Layout::kU16Nhwc);
+  const auto numbers = batch_of(Layout::kF32Nhwc).first;
+  const size_t count = size_t{11} * extent.height * extent.width * extent.channels;
+  const auto* const level = reinterpret_cast<const uint16_t*>(levels->pixels().data());
+  const auto* const number = reinterpret_cast<const float*>(numbers->pixels().data());
+  for (size_t i = 0; i < count; ++i) ASSERT_NEAR(level[i], number[i] * 65535, 0.51) << i;
+}
+
 TEST(PackedRasterTest, PixelsComeBackAsTheyWere) {
   for (const PixelType type : {PixelType::kU8, PixelType::kU16, PixelType::kF32})
     for (const int channels : {1, 2, 3, 13, 32})
