@@ -114,8 +114,12 @@ void CocoAnnotations::read_categories(const std::vector<Json>& records) {
       category_names_[id] = name->get<std::string>();
     const auto names = record.find("keypoints");
     if (names == record.end()) continue;
-    std::vector<std::string> found;
-    for (const auto& name : *names) found.push_back(name.is_string() ? name.get<std::string>() : "");
+    const bool is_list = names->is_array() &&
+                         std::all_of(names->begin(), names->end(), [](const Json& name) { return name.is_string(); });
+    if (!is_list)
+      throw corrupt_error(
+          concat(file_, ": category ", id, ": keypoints is ", shortened(names->dump()), "; expected a list of names"));
+    const auto found = names->get<std::vector<std::string>>();
     if (!keypoint_names_.empty() && keypoint_names_ != found)
       throw corrupt_error(concat(file_, ": categories have different key points; expected the same in all"));
     keypoint_names_ = found;

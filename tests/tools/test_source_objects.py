@@ -75,6 +75,7 @@ def change(annotations, section, number, **values):
     (change(coco(), "images", 0, id=7), "image 7: the id comes twice"),
     (change(coco(), "images", 0, id=2 ** 63), "id is 9223372036854775808; expected less than 2^63"),
     (change(coco(), "categories", 0, id=18), "category 18: the id comes twice"),
+    (change(coco(), "categories", 0, keypoints=["nose", 5]), 'category 90: keypoints is ["nose",5]; expected a list of names'),
     (change(coco(), "annotations", 0, area="big"), 'image 30: area is "big"; expected a number'),
     (change(coco(), "annotations", 0, area=1e300), "image 30: area has 1e+300; expected numbers of f32"),
     (change(coco(), "annotations", 0, iscrowd=2), "image 30: iscrowd is 2; expected 0 or 1"),

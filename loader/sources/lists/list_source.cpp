@@ -247,7 +247,8 @@ std::string list_help() {
          "none (label), split=COLUMN that says train or test, fields=A:B other columns to keep, or none (all): "
          "numbers, "
          "lists of numbers or text, whichever all of its values are; number=A:B, text=A:B, labels=A:B (whole "
-         "numbers), boxes=A (with box-format=xyxy or xywh), mask=A and picture=A (files) say what a column is";
+         "numbers), boxes=A (with box-format=xyxy or xywh; in a CSV a list as JSON writes it), mask=A and picture=A "
+         "(files) say what a column is";
 }
 
 ListFile find_list(const Spec& spec, const fs::path& input, const std::string& split, const std::string& ending) {
