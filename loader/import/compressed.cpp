@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -103,6 +104,16 @@ void unpack_zstd(std::span<const uint8_t> file, Bounded& out) {
   }
 }
 
+std::filesystem::path temporary_folder(const std::string& what) {
+  std::error_code failure;
+  auto folder = std::filesystem::temp_directory_path(failure);
+  if (!failure) return folder;
+  for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"})  // in this order the library looks at them
+    if (const char* value = std::getenv(name))
+      throw io_error(concat(name, ": is ", in_quotes(value), ", which is no folder; expected one for ", what));
+  throw io_error(concat("TMPDIR: is not set, and /tmp is no folder; expected one for ", what));
+}
+
 }  // namespace
 
 bool unpack_stream(std::span<const uint8_t> file, const std::string& where,
@@ -123,10 +134,8 @@ std::unique_ptr<MappedFile> map_unpacked(const std::filesystem::path& path) {
   std::unique_ptr<UnnamedFile> copy;
   bool is_compressed = false;
   const auto unnamed = [&]() -> UnnamedFile& {
-    std::error_code ignored;  // a TMPDIR that is not there: the nearest folder above it
-    if (!copy)
-      copy = std::make_unique<UnnamedFile>(std::filesystem::temp_directory_path(ignored),
-                                           concat("the unpacked ", path.filename().string()));
+    const std::string what = concat("the unpacked ", path.filename().string());
+    if (!copy) copy = std::make_unique<UnnamedFile>(temporary_folder(what), what);
     return *copy;
   };
   read_from(*file, [&] {

@@ -2,7 +2,6 @@
 #include "loader/import/json_records.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "core/error.h"
@@ -10,7 +9,7 @@
 
 namespace penstock::detail {
 
-void for_each_record(std::string_view text, const std::string& where,
+void for_each_record(std::string_view text, const std::string& where, const std::set<std::string>& keys,
                      const std::function<void(const std::string& key, const nlohmann::json& record)>& visit) {
   using Json = nlohmann::json;
   using Event = Json::parse_event_t;
@@ -32,7 +31,18 @@ void for_each_record(std::string_view text, const std::string& where,
       if (!open_objects.back().insert(std::move(key)).second)
         throw corrupt_error(concat(where, ": key ", shortened(parsed.dump()), " occurs twice; expected it once"));
     }
-    if (event == Event::object_end && depth == kRecordDepth && is_record_array && is_object) visit(root_key, parsed);
+    const bool is_wanted = is_object && keys.contains(root_key);
+    const bool begins_other =
+        depth == 1 ? event == Event::object_start || event == Event::value
+                   : depth == kRecordDepth && is_record_array && (event == Event::array_start || event == Event::value);
+    if (is_wanted && begins_other) {
+      const std::string found = event == Event::value         ? shortened(parsed.dump())
+                                : event == Event::array_start ? "a list"
+                                                              : "an object";
+      throw corrupt_error(concat(where, ": ", in_quotes(root_key), depth == 1 ? " is " : " has ", found,
+                                 "; expected a list of objects"));
+    }
+    if (event == Event::object_end && depth == kRecordDepth && is_record_array && is_wanted) visit(root_key, parsed);
     // What lies in a record stays until the record is seen; what lies beside records is not needed.
     const bool is_done = event == Event::object_end || event == Event::array_end || event == Event::value;
     return !is_done || depth > kRecordDepth || depth == 0;

@@ -18,12 +18,13 @@ struct Memory {
   std::span<const uint8_t> bytes;
   uint64_t at = 0;
   std::string message;  // the first error
+  bool has_short_strip = false;
 };
 
 Memory& memory_of(thandle_t handle) { return *static_cast<Memory*>(handle); }
 
 tmsize_t read_bytes_of(thandle_t handle, void* out, tmsize_t count) {
-  auto& [bytes, at, message] = memory_of(handle);
+  auto& [bytes, at, message, has_short_strip] = memory_of(handle);
   const uint64_t given = at >= bytes.size() ? 0 : std::min<uint64_t>(bytes.size() - at, static_cast<uint64_t>(count));
   if (given > 0) std::memcpy(out, &bytes[at], given);
   at += given;
@@ -46,7 +47,16 @@ int note_error(TIFF*, void* data, const char* module, const char* format, va_lis
   message = concat(module == nullptr ? "" : concat(module, ": "), text.data());
   return 1;
 }
-int note_nothing(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+/// Where the length of an uncompressed strip does not fit to its rows, libtiff only warns, and takes that of the rows:
+/// behind a strip that is too short it would read on. A length of 0, or one beyond the file, is only unknown.
+int note_short_strip(TIFF* file, void* data, const char*, const char* format, va_list) {
+  if (std::strstr(format, "ignoring and calculating from imagelength") == nullptr) return 1;
+  auto& memory = *static_cast<Memory*>(data);
+  const uint64_t size = memory.bytes.size(), begin = TIFFGetStrileOffset(file, 0),
+                 count = TIFFGetStrileByteCount(file, 0);
+  memory.has_short_strip |= count > 0 && begin < size && count <= size - begin;
+  return 1;
+}
 
 using TiffFile = std::unique_ptr<TIFF, void (*)(TIFF*)>;
 
@@ -56,7 +66,7 @@ TiffFile open_tiff(Memory& memory) {
   if (!options) throw std::bad_alloc();
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxAllocation);
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &memory);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), note_nothing, nullptr);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), note_short_strip, &memory);
   return {TIFFClientOpenExt("TIFF", "rm", &memory, read_bytes_of, write_nothing, seek_to, close_nothing, size_of,
                             nullptr, nullptr, options.get()),
           TIFFClose};
@@ -220,6 +230,7 @@ ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
   const TiffFile file = open_tiff(memory);
   if (!file) refuse_tiff(memory);
   const TiffHeader header = read_tiff_header(file.get(), bytes, max_pixels);
+  if (memory.has_short_strip) refuse_tiff("cut short: StripByteCounts does not fit to the size of the picture");
   const bool is_plain = has_plain_levels(header);
   if (!is_plain && (header.bits > 8 || (header.photometric == PHOTOMETRIC_RGB && header.samples > 3)))
     refuse_tiff(concat(header.samples, " samples of ", header.bits, " bits per pixel in planar configuration ",

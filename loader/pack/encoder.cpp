@@ -113,10 +113,15 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
   if (is_raw(picture.encoding)) return checked_raw(std::move(picture));
   picture.orientation = orientation_of(picture, options_.honours_exif);
   if (options_.pixels != PixelType::kU8) return with_all_bits(std::move(picture), scratch);
-  if (picture.encoding == Encoding::kPng && is_deep_png(picture.bytes)) flatten(picture, scratch);
+  const bool was_deep = picture.encoding == Encoding::kPng && is_deep_png(picture.bytes);
+  if (was_deep) flatten(picture, scratch);
   const bool to_raw = becomes_raw(id);
   const Extent upright = oriented(picture.extent, picture.orientation);
   const bool is_reshaped = reduced(upright, options_.resize_short) != upright || options_.encode == Encode::kJpeg;
+  if (was_deep && options_.sixteen_bit == SixteenBit::kKeep && (to_raw || is_reshaped))
+    throw config_error(concat("picture of 16 bits per channel with sixteen-bit keep, which would become ",
+                              to_raw ? "raw pixels" : "a JPEG",
+                              " of 8; expected --pixels u16, which keeps all bits, or --sixteen-bit drop"));
   if (to_raw || is_reshaped)
     reshape(to_raw, picture, scratch);
   else if (picture.encoding == Encoding::kJpeg)

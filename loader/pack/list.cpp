@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -90,7 +92,17 @@ class Lines {
   template <class Value>
   Value value(const json& object, const char* key) const {
     try {
-      return object.at(key).get<Value>();
+      const json& found = object.at(key);
+      if constexpr (std::is_same_v<Value, int64_t> || std::is_same_v<Value, uint64_t>) {
+        // JSON's library would cut 1.9 to 1, and take 2^64 - 1 for -1.
+        const bool fits = found.is_number_unsigned()
+                              ? found.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<Value>::max())
+                              : found.is_number_integer() && std::is_signed_v<Value>;
+        if (found.is_number() && !fits)
+          throw corrupt_error(concat(where(), ": ", key, " is ", shortened(found.dump()), "; expected a whole number",
+                                     std::is_signed_v<Value> ? "" : ", 0 or more"));
+      }
+      return found.get<Value>();
     } catch (const json::exception&) {
       throw corrupt_error(
           concat(where(), ": has no ", key, ", or one of another type; expected what shardprep list ", "writes"));
@@ -185,6 +197,9 @@ class ListedSource final : public Source {
       check_path(row.path, lines.where());
     }
     if (!class_names_.empty()) row.label = lines.value<int64_t>(object, "label");
+    if (class_names_.empty() && object.contains("label"))
+      throw corrupt_error(concat(lines.where(), ": label is ", shortened(object["label"].dump()),
+                                 ", and the first line has no classes; expected both or none"));
     const auto class_count = static_cast<int64_t>(class_names_.size());
     if (!class_names_.empty() && (row.label < 0 || row.label >= class_count))
       throw corrupt_error(concat(lines.where(), ": label is ", row.label, "; expected 0 to ", class_count - 1));

@@ -271,7 +271,8 @@ class Packing {
                           .seek_index = encoded.seek_index,
                           .path = path,
                           .codebook = codebook_.get()};
-      shard.tally.add(sample.label, decode(sample, scratch));
+      const Picture decoded = decode(sample, scratch);
+      named(id, [&] { shard.tally.add(sample.label, decoded); });
       writer.add(sample, fields);
       fields_.count(fields, shard.tally);
       if (!shard.entry.first_id) shard.entry.first_id = sample.id;
@@ -318,7 +319,11 @@ class Packing {
 
   detail::Tally total_tally() const {
     detail::Tally total = empty_tally();
-    for (const auto& shard : finished_) total.add(shard->tally);
+    for (const auto& shard : finished_) {
+      // Pictures of one shard are of one kind: where it is another than before, the first of them shows it.
+      const auto add = [&] { total.add(shard->tally); };
+      shard->entry.first_id ? named(*shard->entry.first_id - first_id(), add) : add();
+    }
     return total;
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "core/error.h"
 #include "core/regular_file.h"
@@ -29,6 +30,8 @@ int64_t whole_of(const nlohmann::json& record, const char* key, const std::strin
   if (found == record.end() || !found->is_number_integer())
     throw corrupt_error(concat(where, ": ", key, " is ", found == record.end() ? "missing" : shortened(found->dump()),
                                "; expected a whole number"));
+  if (found->is_number_unsigned() && found->get<uint64_t>() > INT64_MAX)
+    throw corrupt_error(concat(where, ": ", key, " is ", found->dump(), "; expected less than 2^63"));
   return found->get<int64_t>();
 }
 
@@ -42,6 +45,22 @@ std::vector<double> numbers_of(const nlohmann::json& value, const char* key, con
     throw corrupt_error(
         concat(where, ": ", key, " is ", shortened(value.dump()), "; expected a list of finite numbers"));
   return numbers;
+}
+
+/// As f32, in which the fields are.
+float f32_of(double number, const char* key, const std::string& where) {
+  const auto rounded = static_cast<float>(number);
+  if (std::isfinite(rounded)) return rounded;
+  throw corrupt_error(concat(where, ": ", key, " has ", number, "; expected numbers of f32, up to 3.4e38"));
+}
+
+/// Of a crowd; false where nothing says so.
+bool is_crowd_of(const nlohmann::json& record, const std::string& where) {
+  const auto found = record.find("iscrowd");
+  if (found == record.end()) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  if (*found == 0 || *found == 1) return *found == 1;
+  throw corrupt_error(concat(where, ": iscrowd is ", shortened(found->dump()), "; expected 0 or 1"));
 }
 
 /// Pairs of left_x and right_x.
@@ -71,27 +90,36 @@ void CocoAnnotations::read_file(const std::filesystem::path& file, bool is_first
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<Json> categories;
   // Annotations may come before the images in the file, so that it is read twice.
-  for_each_record(text, file_, [&](const std::string& key, const Json& record) {
+  for_each_record(text, file_, {"images", "categories"}, [&](const std::string& key, const Json& record) {
     if (key == "images" && is_first) add_picture(record);
     if (key == "categories") categories.push_back(record);
   });
   read_categories(categories);
   objects_.resize(pictures_.size());
-  for_each_record(text, file_, [&](const std::string& key, const Json& record) {
-    if (key == "annotations") add_annotation(record);
-  });
+  without_box_.clear();
+  for_each_record(text, file_, {"annotations"},
+                  [&](const std::string&, const Json& record) { add_annotation(record); });
+  if (object_file_ == file_ && !without_box_.empty())
+    throw corrupt_error(concat(without_box_, ": no bbox; expected one, as other annotations of the file have"));
 }
 
 void CocoAnnotations::read_categories(const std::vector<Json>& records) {
+  std::set<int64_t> seen;  // other files may have the same ones
   for (const auto& record : records) {
     const int64_t id = whole_of(record, "id", concat(file_, ": categories"));
+    if (!seen.insert(id).second)
+      throw corrupt_error(concat(file_, ": category ", id, ": the id comes twice; expected it once"));
     label_of_category_[id] = id;
     if (const auto name = record.find("name"); name != record.end() && name->is_string())
       category_names_[id] = name->get<std::string>();
     const auto names = record.find("keypoints");
     if (names == record.end()) continue;
-    std::vector<std::string> found;
-    for (const auto& name : *names) found.push_back(name.is_string() ? name.get<std::string>() : "");
+    const bool is_list = names->is_array() &&
+                         std::all_of(names->begin(), names->end(), [](const Json& name) { return name.is_string(); });
+    if (!is_list)
+      throw corrupt_error(
+          concat(file_, ": category ", id, ": keypoints is ", shortened(names->dump()), "; expected a list of names"));
+    const auto found = names->get<std::vector<std::string>>();
     if (!keypoint_names_.empty() && keypoint_names_ != found)
       throw corrupt_error(concat(file_, ": categories have different key points; expected the same in all"));
     keypoint_names_ = found;
@@ -126,14 +154,21 @@ void CocoAnnotations::add_annotation(const Json& record) {
   if (found == picture_of_id_.end())
     throw corrupt_error(concat(file_, ": an annotation of image ", id, "; expected one of \"images\""));
   Objects& objects = objects_[found->second];
-  if (const auto caption = record.find("caption"); caption != record.end() && caption->is_string()) {
+  const auto caption = record.find("caption");
+  if (caption != record.end()) {
+    if (!caption->is_string())
+      throw corrupt_error(
+          concat(file_, ": image ", id, ": caption is ", shortened(caption->dump()), "; expected a text"));
     std::string text = caption->get<std::string>();
     std::replace(text.begin(), text.end(), '\n', ' ');
     if (!objects.captions.empty()) objects.captions += '\n';
     objects.captions += text;
     has_captions_ = true;
   }
-  if (record.contains("bbox")) add_object(record, objects, pictures_[found->second]);
+  if (record.contains("bbox"))
+    add_object(record, objects, pictures_[found->second]);
+  else if (caption == record.end() && without_box_.empty())
+    without_box_ = concat(file_, ": image ", id);
 }
 
 void CocoAnnotations::add_object(const Json& record, Objects& objects, const Picture& picture) {
@@ -146,20 +181,17 @@ void CocoAnnotations::add_object(const Json& record, Objects& objects, const Pic
   if (box.size() != 4)
     throw corrupt_error(concat(where, ": bbox has ", box.size(), " numbers; expected x, y, width and height"));
   for (const double edge : {box[0], box[1], box[0] + box[2], box[1] + box[3]})
-    append_number(objects.boxes, static_cast<float>(edge));
+    append_number(objects.boxes, f32_of(edge, "bbox", where));
   const int64_t category = whole_of(record, "category_id", where);
   const auto label = label_of_category_.find(category);
   if (label == label_of_category_.end())
     throw corrupt_error(concat(where, ": category_id is ", category, "; expected one of \"categories\""));
   append_number(objects.labels, label->second);
   const auto area = record.find("area");
-  append_number(objects.area,
-                static_cast<float>(area != record.end() && area->is_number() ? area->get<double>() : box[2] * box[3]));
-  const auto crowd = record.find("iscrowd");
-  const bool is_crowd =
-      crowd != record.end() &&
-      (crowd->is_boolean() ? crowd->get<bool>() : crowd->is_number_integer() && crowd->get<int64_t>() != 0);
-  append_number(objects.crowd, static_cast<uint8_t>(is_crowd));
+  if (area != record.end() && !area->is_number())
+    throw corrupt_error(concat(where, ": area is ", shortened(area->dump()), "; expected a number"));
+  append_number(objects.area, f32_of(area != record.end() ? area->get<double>() : box[2] * box[3], "area", where));
+  append_number(objects.crowd, static_cast<uint8_t>(is_crowd_of(record, where)));
   if (!keypoint_names_.empty()) add_keypoints(record, objects);
   if (options_.has_masks) add_mask(record, objects, picture);
   has_masks_ |= options_.has_masks && record.contains("segmentation");
@@ -171,7 +203,7 @@ void CocoAnnotations::add_keypoints(const Json& record, Objects& objects) const 
   if (record.contains("keypoints")) numbers = numbers_of(record["keypoints"], "keypoints", file_);
   if (numbers.size() != count)
     throw corrupt_error(concat(file_, ": ", numbers.size(), " numbers of key points; expected ", count));
-  for (const double number : numbers) append_number(objects.keypoints, static_cast<float>(number));
+  for (const double number : numbers) append_number(objects.keypoints, f32_of(number, "keypoints", file_));
 }
 
 void CocoAnnotations::add_mask(const Json& record, Objects& objects, const Picture& picture) const {
@@ -186,7 +218,7 @@ void CocoAnnotations::add_mask(const Json& record, Objects& objects, const Pictu
         throw corrupt_error(concat(where, ": a polygon of ", numbers.size(), " numbers; expected pairs"));
       auto& polygon = mask.polygons.emplace_back();
       for (size_t i = 0; i < numbers.size(); i += 2)
-        polygon.push_back({static_cast<float>(numbers[i]), static_cast<float>(numbers[i + 1])});
+        polygon.push_back({f32_of(numbers[i], "segmentation", where), f32_of(numbers[i + 1], "segmentation", where)});
     }
     return;
   }

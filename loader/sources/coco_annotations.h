@@ -64,6 +64,7 @@ class CocoAnnotations {
   std::map<int64_t, int64_t> label_of_category_;
   std::map<int64_t, std::string> category_names_;  // by id
   std::vector<std::string> keypoint_names_;        // empty: none
+  std::string without_box_;                        // where the first annotation of file_ without one is
   std::string object_file_;                        // the file with boxes; "": none
   bool has_masks_ = false, has_captions_ = false;
 };

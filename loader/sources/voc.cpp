@@ -62,10 +62,12 @@ double number_in(const XmlElement& element, const char* name) {
   throw corrupt_error(concat("<", name, "> is ", in_quotes(text), "; expected a number"));
 }
 
-/// 0 or 1; 0 where it is missing.
+/// 0 or 1; 0 where it is missing or empty.
 uint8_t flag_in(const XmlElement& element, const char* name) {
   const auto* child = element.child(name);
-  return child != nullptr && child->text != "0" && !child->text.empty() ? 1 : 0;
+  if (child == nullptr || child->text.empty() || child->text == "0") return 0;
+  if (child->text == "1") return 1;
+  throw corrupt_error(concat("<", name, "> is ", in_quotes(child->text), "; expected 0 or 1"));
 }
 
 class Voc final : public Source {
@@ -210,6 +212,10 @@ fs::path picture_of(const fs::path& root, const std::string& id) {
 std::unique_ptr<Source> open_voc(const Spec& spec, const fs::path& given, const std::string& split) {
   VocOptions options{.classes = penstock::split(spec.get("classes", kVocClasses), ':'),
                      .first_pixel = spec.get("one-based", true) ? 1.0 : 0.0};
+  for (auto name = options.classes.begin(); name != options.classes.end(); ++name)
+    if (name->empty() || std::find(options.classes.begin(), name, *name) != name)
+      throw config_error(
+          concat(spec.where(), ": classes has ", in_quotes(*name), " twice or empty; expected each name once"));
   const std::string masks = spec.get("masks", "none");
   const std::array<std::string, 4> known{"none", "class", "object", "both"};
   if (std::find(known.begin(), known.end(), masks) == known.end())

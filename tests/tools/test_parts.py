@@ -1,9 +1,11 @@
 """shardprep list, pack --part and merge, as a job array runs them."""
+import json
 import os
 import pathlib
 import subprocess
 
 import pytest
+from PIL import Image
 
 from shardprep_tool import SHARDPREP, run
 
@@ -88,6 +90,27 @@ def test_what_cannot_be_merged_is_said_in_one_line(tmp_path):
     error = run("merge", tmp_path / "out", code=2).stderr
     assert "part-1.json: source is digits(count=80,size=12), and that of part-0.json is digits(count=90,size=12)" in error
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".train.parts"]
+
+
+@pytest.mark.parametrize("line, change, message", [
+    (0, {"classes": []}, "line 2: label is 0, and the first line has no classes; expected both or none"),
+    (1, {"label": 0.9}, "line 2: label is 0.9; expected a whole number"),
+    (1, {"label": 1e300}, "line 2: label is 1e+300; expected a whole number"),
+    (1, {"label": 2 ** 64 - 1}, "line 2: label is 18446744073709551615; expected a whole number"),
+    (1, {"bytes": 1e300}, "line 2: bytes is 1e+300; expected a whole number, 0 or more"),
+    (1, {"bytes": -1}, "line 2: bytes is -1; expected a whole number, 0 or more"),
+    (0, {"samples": 2.5}, "line 1: samples is 2.5; expected a whole number, 0 or more"),
+])
+def test_lists_changed_by_hand_are_refused(tmp_path, line, change, message):
+    for i in range(2):
+        (tmp_path / f"in/{i}").mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / f"in/{i}/a.png")
+    run("list", "--source", "image-folder", "--input", tmp_path / "in", "--out", tmp_path / "list")
+    lines = [json.loads(text) for text in (tmp_path / "list").read_text().splitlines()]
+    lines[line].update(change)
+    (tmp_path / "list").write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+    done = run("pack", "--list", tmp_path / "list", "--out", tmp_path / "out", code=4)
+    assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_flags_that_contradict_a_list_are_refused(tmp_path):

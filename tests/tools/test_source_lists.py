@@ -92,6 +92,17 @@ ROW = {"path": "a.png", "label": "x"}
     ("jsonl(boxes=b)", [ROW | {"b": [[3, 3, 2]]}], 4, "expected a list of boxes of four numbers"),
     ("jsonl(labels=l)", [ROW | {"l": ["x"]}], 4, "expected a list of whole numbers"),
     ("jsonl(mask=m)", [ROW | {"m": "a.png"}], 4, "mask: has colours or alpha"),
+    ("csv", [ROW | {"n": "1.5"}, ROW | {"n": "-1e300"}], 4, 'row 2: column "n" is "-1e300"; expected numbers of f32'),
+    ("csv(number=n)", [ROW | {"n": "1e39"}], 4, 'column "n" is "1e39"; expected numbers of f32'),
+    ("jsonl", [ROW | {"n": [1, 1e300]}], 4, 'column "n" is [1,1e+300]; expected numbers of f32'),
+    ("jsonl(boxes=b,box-format=xywh)", [ROW | {"b": [[3e38, 3, 3e38, 4]]}], 4, "expected numbers of f32"),
+    ("jsonl", [{"path": "a.png"}, ROW], 4, 'row 1: no value in column "label", which row 2 has; expected one in every row'),
+    ("jsonl", [ROW, ROW | {"n": 1}], 4, 'row 1: no value in column "n", which row 2 has'),
+    ("jsonl(fields=none)", [{"path": "a.png"}, ROW], 4, 'no value in column "label", which row 2 has'),
+    ("csv(boxes=b)", [ROW | {"b": "[[3,3,2"}], 4, 'column "b" is "[[3,3,2"; expected a list of boxes'),
+    ("csv(boxes=b)", [ROW | {"b": "[3,3,2,4]"}], 4, "expected a list of boxes of four numbers"),
+    ("csv(labels=l)", [ROW | {"l": "[1,[2]]"}], 4, "expected a list of whole numbers"),
+    ("jsonl", [ROW | {"path": "a\0b.png"}], 4, r"""path is "a\0b.png"; expected a file, without '..'"""),
     ("jsonl(box-format=cxcywh)", [ROW], 2, "box-format is \"cxcywh\"; expected xyxy or xywh"),
 ])
 def test_lists_are_refused_in_one_line(tmp_path, source, rows, code, message):
@@ -103,6 +114,24 @@ def test_lists_are_refused_in_one_line(tmp_path, source, rows, code, message):
     done = pack(source, tmp_path / "in", tmp_path / "out", code=code)
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "out/train").exists()
+
+
+def test_lists_in_the_cells_of_a_csv(tmp_path):
+    rows = [["path", "b", "l"], ["0.png", "[[1,2,3,4.5],[0,0,1,1]]", "[7, 8]"], ["1.png", "[]", ""]]
+    for i in range(2):
+        save(tmp_path / f"in/{i}.png")
+    write_csv(tmp_path / "in/train.csv", rows)
+    pack("csv(boxes=b,labels=l)", tmp_path / "in", tmp_path / "out")
+    samples = samples_of(tmp_path / "out/train")
+    assert samples[0]["b"].tolist() == [[1, 2, 3, 4.5], [0, 0, 1, 1]] and samples[0]["l"].tolist() == [7, 8]
+    assert samples[1]["b"].size == 0 and samples[1]["l"].size == 0
+
+
+def test_fields_that_are_not_kept_may_be_in_some_rows(tmp_path):
+    save(tmp_path / "in/a.png")
+    write_lines(tmp_path / "in/list.jsonl", [ROW, ROW | {"n": 1}])
+    pack("jsonl(fields=none)", tmp_path / "in", tmp_path / "out")
+    assert len(samples_of(tmp_path / "out/train")) == 2
 
 
 @pytest.mark.parametrize("text, message", [

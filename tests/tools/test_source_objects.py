@@ -73,6 +73,17 @@ def change(annotations, section, number, **values):
     (change(coco(), "annotations", 1, segmentation={"counts": [5, 7], "size": [3, 4]}), "a mask of size [3,4]"),
     (change(coco(), "annotations", 0, segmentation=[[1, 2, 3]]), "a polygon of 3 numbers"),
     (change(coco(), "images", 0, id=7), "image 7: the id comes twice"),
+    (change(coco(), "images", 0, id=2 ** 63), "id is 9223372036854775808; expected less than 2^63"),
+    (change(coco(), "categories", 0, id=18), "category 18: the id comes twice"),
+    (change(coco(), "categories", 0, keypoints=["nose", 5]), 'category 90: keypoints is ["nose",5]; expected a list of names'),
+    (change(coco(), "annotations", 0, area="big"), 'image 30: area is "big"; expected a number'),
+    (change(coco(), "annotations", 0, area=1e300), "image 30: area has 1e+300; expected numbers of f32"),
+    (change(coco(), "annotations", 0, iscrowd=2), "image 30: iscrowd is 2; expected 0 or 1"),
+    (change(coco(), "annotations", 0, iscrowd="no"), 'image 30: iscrowd is "no"; expected 0 or 1'),
+    (change(coco(), "annotations", 0, caption=5), "image 30: caption is 5; expected a text"),
+    (coco() | {"annotations": coco()["annotations"] + [{"id": 9, "image_id": 7, "category_id": 18}]}, "image 7: no bbox; expected one"),
+    (coco() | {"annotations": {"1": {}}}, '"annotations" is an object; expected a list of objects'),
+    (coco() | {"annotations": [5]}, '"annotations" has 5; expected a list of objects'),
     (change(coco(), "images", 0, file_name="../b.png"), "file_name is \"../b.png\""),
     (change(coco(), "images", 0, height=21), "a picture of 20 x 31; expected 21 x 31"),
 ])
@@ -142,6 +153,7 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><annotation>&b;</a
     ("<kml/>", "<kml>; expected <annotation>"),
     (VOC.replace("dog", "cow-boy"), '<name> is "cow-boy"; expected one of aeroplane'),
     (VOC.replace("<xmin>1</xmin>", ""), "<bndbox> without <xmin>"),
+    (VOC.replace("<difficult>1<", "<difficult>2<"), '<difficult> is "2"; expected 0 or 1'),
     (VOC.replace("<xmin>1<", "<xmin>one<"), '<xmin> is "one"; expected a number'),
     (VOC.replace("<width>31<", "<width>32<"), "<size> is 20 x 32; expected 20 x 31"),
     (VOC.replace("<xmax>31<", "<xmax>34<"), "expected x0 <= x1 and y0 <= y1, inside of 31 x 20"),
@@ -151,6 +163,12 @@ def test_bad_voc_is_refused_in_one_line(tmp_path, xml, message):
     write_voc(tmp_path / "in", xml)
     done = pack("voc", tmp_path / "in", tmp_path / "out", code=4)
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_voc_with_one_class_twice(tmp_path):
+    write_voc(tmp_path / "in")
+    done = pack("voc(classes=dog:aeroplane:dog)", tmp_path / "in", tmp_path / "out", code=2)
+    assert 'classes has "dog" twice' in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 @pytest.mark.parametrize("name", ["y", "y" * 5000])

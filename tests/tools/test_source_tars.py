@@ -3,6 +3,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import subprocess
 import tarfile
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shardprep_tool import run
 from source_tool import fields_of, npy_bytes, pack, png_bytes, samples_of, write_tar
 
 
@@ -141,6 +143,16 @@ def test_broken_compressed_tars_are_refused_in_one_line(tmp_path, data, message)
     assert message in done.stderr and done.stderr.startswith(f"shardprep: {tmp_path}/in/train.tar.gz: "), done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "out/train").exists()
+
+
+def test_a_tmpdir_that_is_not_there_is_named(tmp_path):
+    tar = write_tar(tmp_path / "train.tar", [("a.png", png_bytes()), ("a.cls", b"0")])
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/train.tar.gz").write_bytes(gzip.compress(tar.read_bytes()))
+    words = ("pack", "--source", "webdataset", "--input", tmp_path / "in", "--out", tmp_path / "out")
+    done = run(*words, code=3, env=os.environ | {"TMPDIR": "/nonexistent/x"})
+    assert done.stderr == ('shardprep: TMPDIR: is "/nonexistent/x", which is no folder; expected one for the unpacked '
+                           'train.tar.gz\n'), done.stderr
 
 
 def test_names_in_braces(tmp_path):

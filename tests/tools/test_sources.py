@@ -73,6 +73,46 @@ def test_sixteen_bits_are_a_choice(tmp_path):
         assert np.array_equal(np.asarray(Image.open(back / name)).astype(np.uint16), deep)
 
 
+@pytest.mark.parametrize("flags", [["--encode", "raw"], ["--encode", "jpeg"], ["--raw-share", "1"], ["--resize", "5"]])
+def test_sixteen_bits_that_would_be_lost_are_refused(tmp_path, flags):
+    save(tmp_path / "in/a.png", Image.fromarray(RNG.integers(0, 39900, (9, 13), dtype=np.uint16)))
+    done = pack("flat", tmp_path / "in", tmp_path / "out", "--sixteen-bit", "keep", *flags, code=2)
+    assert "in/a.png: picture of 16 bits per channel with sixteen-bit keep" in done.stderr and "--pixels u16" in done.stderr
+    assert done.stderr.count("\n") == 1 and not (tmp_path / "out/train").exists()
+
+
+def tiff_of_levels(height, width, samples, stated, after=b"metadata" * 10):
+    """An uncompressed TIFF of one strip that says that the strip has `stated` bytes. The levels are 7."""
+    entries = [(256, 4, width), (257, 4, height), (258, 3, 8), (259, 3, 1), (262, 3, 1), (273, 4, 8), (277, 3, samples),
+               (278, 4, height), (279, 4, stated)]
+    whole = height * width * samples
+    pixels = bytes([7]) * (stated if 0 < stated < whole else whole)
+    pixels += after
+    pixels += bytes(-len(pixels) % 2)
+    # With several samples the bits of each would be a list; one value stands for all in libtiff.
+    return (b"II*\0" + struct.pack("<I", 8 + len(pixels)) + pixels + struct.pack("<H", len(entries)) +
+            b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in entries) + bytes(4))
+
+
+def test_a_strip_of_too_few_bytes_is_cut(tmp_path):
+    (tmp_path / "in").mkdir()
+    for stated in (60, 0, 1000000):  # 0, and more than the file has: some programs write that, of a whole picture
+        (tmp_path / "in/a.tif").write_bytes(tiff_of_levels(6, 10, 1, stated))
+        pack("flat", tmp_path / "in", tmp_path / f"out{stated}")
+        assert np.all(np.asarray(Image.open(unpacked(tmp_path / f"out{stated}", tmp_path / f"back{stated}") / "a.tif.png")) == 7)
+    (tmp_path / "in/a.tif").write_bytes(tiff_of_levels(6, 10, 1, 20))
+    done = pack("flat", tmp_path / "in", tmp_path / "cut", code=4)
+    assert "a.tif: TIFF: cut short" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_picture_of_another_kind_is_named(tmp_path, shards):
+    save(tmp_path / "in/b.png", picture(6, 10))
+    (tmp_path / "in/a.tif").write_bytes(tiff_of_levels(6, 10, 7, 420))
+    done = pack("flat", tmp_path / "in", tmp_path / "out", shards=shards, code=2)
+    assert "in/b.png: pictures have 3 channels" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
 def tiff(width, height):
     """A little TIFF whose header says that it is large."""
     entries = [(256, 4, width), (257, 4, height), (258, 3, 8), (259, 3, 1), (262, 3, 1), (273, 4, 8), (277, 3, 1),

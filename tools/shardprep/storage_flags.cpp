@@ -50,9 +50,11 @@ void add_storage_flags(CLI::App& command, StorageFlags& flags) {
                   "with the same pixels; off: they are stored as they are")
       ->capture_default_str();
   command
-      .add_option("--sixteen-bit", flags.sixteen_bit,
-                  "what becomes of pictures of 16 bits per channel (PNG, TIFF). refuse: stop; drop: their high bytes "
-                  "are stored; keep: all bits are stored, and batches have the high bytes")
+      .add_option(
+          "--sixteen-bit", flags.sixteen_bit,
+          "what becomes of pictures of 16 bits per channel (PNG, TIFF). refuse: stop; drop: their high bytes "
+          "are stored; keep: all bits are stored, and batches have the high bytes (not with what stores raw pixels or "
+          "JPEGs, which would lose bits)")
       ->capture_default_str();
   command
       .add_option("--pixels", flags.pixels,

@@ -84,8 +84,20 @@ std::optional<Numbers> numbers_in(const Json& value) {
   return is_it ? std::optional(std::move(numbers)) : std::nullopt;
 }
 
+/// The list that a text is in JSON's form, as a cell of a CSV may be; every other value as it is.
+Json list_in(const Json& value) {
+  constexpr int kMostDepth = 3;
+  if (!value.is_string() || !value.get_ref<const std::string&>().starts_with('[')) return value;
+  try {
+    return parse_strict_json(value.get_ref<const std::string&>(), "", kMostDepth);
+  } catch (const Error&) {
+    return value;  // which is no list, as the message will say
+  }
+}
+
 /// A list of whole numbers: one of JSON, or a text with separators.
-std::optional<Numbers> labels_in(const Json& value) {
+std::optional<Numbers> labels_in(const Json& cell) {
+  const Json value = list_in(cell);
   if (!value.is_string()) {
     auto numbers = numbers_in(value.is_number() ? Json::array({value}) : value);
     return numbers && numbers->is_whole && numbers->shape.size() == 1 ? std::move(numbers) : std::nullopt;
@@ -129,6 +141,13 @@ FieldValue box_bytes(const Numbers& numbers, bool has_sizes) {
     append(bytes, static_cast<float>(has_sizes ? box[1] + box[3] : box[3]));
   }
   return bytes;
+}
+
+/// Whether f32 holds what bytes_of() and box_bytes() have made of numbers.
+bool is_finite_f32(const FieldValue& bytes) {
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(float));
+  return std::all_of(numbers.begin(), numbers.end(), [](float number) { return std::isfinite(number); });
 }
 
 /// The field that a column with names of files is: "depth" for Hugging Face's "depth_file_name".
@@ -242,15 +261,21 @@ FieldValue ListField::value(const Json& row, const std::string& where, const std
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     return {text.begin(), text.end()};
   }
-  const auto numbers = numbers_in(value);
+  const auto numbers = numbers_in(use_ == ColumnUse::kBoxes ? list_in(value) : value);
   if (!numbers) throw wrong_cell(where, column_, value, use_ == ColumnUse::kBoxes ? "a list of boxes" : "a number");
+  const auto checked_f32 = [&](FieldValue bytes) {
+    if (is_finite_f32(bytes)) return bytes;
+    throw wrong_cell(where, column_, value, "numbers of f32, up to 3.4e38");
+  };
   if (use_ == ColumnUse::kBoxes) {
     const bool is_boxes = numbers->values.empty() || (numbers->shape.size() == 2 && numbers->shape[1] == 4);
     if (!is_boxes) throw wrong_cell(where, column_, value, "a list of boxes of four numbers");
-    return box_bytes(*numbers, has_sizes);
+    return checked_f32(box_bytes(*numbers, has_sizes));
   }
   if (use_ == ColumnUse::kNumber && !numbers->shape.empty()) throw wrong_cell(where, column_, value, "a number");
-  return bytes_of(*numbers, type("").dtype);
+  const Dtype dtype = type("").dtype;
+  auto bytes = bytes_of(*numbers, dtype);
+  return dtype == Dtype::kF32 ? checked_f32(std::move(bytes)) : bytes;
 }
 
 }  // namespace penstock::detail

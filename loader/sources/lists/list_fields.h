@@ -18,7 +18,7 @@ enum class ColumnUse : uint8_t {
   kNumber,   // f32
   kText,
   kLabels,   // whole numbers: a list, or in a text separated by spaces, commas, semicolons or bars
-  kBoxes,    // a list of lists of four numbers
+  kBoxes,    // a list of lists of four numbers, or a text that is one in JSON
   kMask,     // the path of a mask's PNG
   kPicture,  // the path of a second picture
 };

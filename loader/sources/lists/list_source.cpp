@@ -24,6 +24,7 @@ struct Columns {
   std::string path, label, split;  // label, split: "" for none
   std::vector<ListField> fields;
   bool has_sizes = false;
+  bool has_all_fields = false, has_usual_label = false;  // no key of the spec names them
 };
 
 bool has_column(const Table& table, const std::string& column) {
@@ -62,7 +63,9 @@ Columns read_columns(const Spec& spec, const Table& table) {
   Columns columns{.path = column_of(spec, table, "path", {"path", "file_name", "image", "filename", "file"}),
                   .label = column_of(spec, table, "label", {"label"}),
                   .split = column_of(spec, table, "split", {}),
-                  .fields = {}};
+                  .fields = {},
+                  .has_all_fields = !spec.has("fields"),
+                  .has_usual_label = !spec.has("label")};
   if (columns.path.empty())
     throw config_error(concat(spec.where(),
                               ": no column path, file_name, image, filename or file; expected path=COLUMN, one of ",
@@ -166,12 +169,25 @@ class ListSource final : public Source {
     throw corrupt_error(concat(where, ": path is ", in_quotes(path), "; expected a file, without '..'"));
   }
 
+  /// A key that the first row lacks is no column, so that its values would be lost. With fields=A:B that is meant, but
+  /// not of a class.
+  void check_keys(const Json& row, uint64_t number) const {
+    const auto& known = table_->columns();
+    for (const auto& [key, value] : row.items()) {
+      const bool is_lost = columns_.has_all_fields || (key == "label" && columns_.has_usual_label);
+      if (is_lost && !value.is_null() && std::find(known.begin(), known.end(), key) == known.end())
+        throw corrupt_error(concat(place_of(0), ": no value in column ", in_quotes(key), ", which row ", number + 1,
+                                   " has; expected one in every row, or fields=A:B without it"));
+    }
+  }
+
   void read_rows(const std::string& split) {
     std::unordered_map<std::string, Place> places;  // of every path
     const bool is_classless = columns_.label.empty();
     for (uint64_t i = 0; i < table_->size(); ++i) {
       const auto row = table_->row(i);
       const std::string where = place_of(i);
+      check_keys(row, i);
       const uint32_t class_number = is_classless ? 0 : classes_.add(text_cell(row, columns_.label, where));
       for (auto& field : columns_.fields) field.see(row, where);
       if (!is_of_split(row, where, split)) continue;
@@ -231,7 +247,8 @@ std::string list_help() {
          "none (label), split=COLUMN that says train or test, fields=A:B other columns to keep, or none (all): "
          "numbers, "
          "lists of numbers or text, whichever all of its values are; number=A:B, text=A:B, labels=A:B (whole "
-         "numbers), boxes=A (with box-format=xyxy or xywh), mask=A and picture=A (files) say what a column is";
+         "numbers), boxes=A (with box-format=xyxy or xywh; in a CSV a list as JSON writes it), mask=A and picture=A "
+         "(files) say what a column is";
 }
 
 ListFile find_list(const Spec& spec, const fs::path& input, const std::string& split, const std::string& ending) {

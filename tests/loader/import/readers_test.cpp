@@ -137,12 +137,25 @@ TEST(JsonRecordsTest, RecordsAreTheObjectsInTheArraysOfTheRoot) {
   std::vector<std::string> seen;
   const auto see = [&](const std::string& key, const nlohmann::json& record) { seen.push_back(key + record.dump()); };
   detail::for_each_record(
-      R"({"info": {"x": [{"no": 1}]}, "a": [{"b": [1, {"c": 2}]}, 5, {}], "n": 3, "d": [{"e": 1}]})", "x.json", see);
+      R"({"info": {"x": [{"no": 1}]}, "a": [{"b": [1, {"c": 2}]}, {}], "n": 3, "z": [5, [{}], {}], "d": [{"e": 1}]})",
+      "x.json", {"a", "d", "none"}, see);
   EXPECT_THAT(seen, ElementsAre(R"(a{"b":[1,{"c":2}]})", "a{}", R"(d{"e":1})"));
   for (const char* text : {"[1]", "{\"a\": [", "{\"a\": 1, \"a\": 2}", "3", "{\"a\": [{\"b\": 1, \"b\": 1}]}"})
-    EXPECT_THAT(error_of([&] { detail::for_each_record(text, "x.json", see); }), HasSubstr("4 x.json: ")) << text;
+    EXPECT_THAT(error_of([&] { detail::for_each_record(text, "x.json", {}, see); }), HasSubstr("4 x.json: ")) << text;
   const std::string deep = "{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}";
-  EXPECT_THAT(error_of([&] { detail::for_each_record(deep, "x.json", see); }), HasSubstr("nested deeper than 16"));
+  EXPECT_THAT(error_of([&] { detail::for_each_record(deep, "x.json", {}, see); }), HasSubstr("nested deeper than 16"));
+}
+
+TEST(JsonRecordsTest, WhatIsNoListOfObjectsIsRefused) {
+  const auto see = [](const std::string&, const nlohmann::json&) {};
+  for (const auto& [text, found] :
+       std::vector<std::pair<std::string, std::string>>{{R"({"a": {"b": 1}})", "is an object"},
+                                                        {R"({"a": 5})", "is 5"},
+                                                        {R"({"a": null})", "is null"},
+                                                        {R"({"a": [{}, 5]})", "has 5"},
+                                                        {R"({"a": [[{}]]})", "has a list"}})
+    EXPECT_THAT(error_of([&] { detail::for_each_record(text, "x.json", {"a"}, see); }),
+                HasSubstr(concat("4 x.json: \"a\" ", found, "; expected a list of objects")));
 }
 
 // XML
