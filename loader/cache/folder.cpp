@@ -91,6 +91,13 @@ CacheFolder::CacheFolder(fs::path folder, const std::string& limit_text) : folde
   agree_on_limit(limit_text);
 }
 
+CacheFolder::CacheFolder(fs::path folder) : folder_(std::move(folder)) {
+  if (!fs::exists(folder_ / kMarkerName))
+    throw io_error(concat(folder_.string(), ": no cache; expected the folder of one (--cache-dir)"));
+  open_marker();
+  limit_bytes_ = marker_->limit_bytes.load();
+}
+
 CacheFolder::~CacheFolder() {
   if (marker_ != nullptr) munmap(marker_, kMarkerBytes);
 }
@@ -148,6 +155,7 @@ void CacheFolder::agree_on_limit(const std::string& limit_text) {
 }
 
 uint64_t CacheFolder::room(uint64_t byte_count) const {
+  if (byte_count > limit_bytes_) return 0;  // and so that the sum below cannot wrap
   return limit_bytes_ < kMarkerBytes ? 0 : (limit_bytes_ - kMarkerBytes) / on_disk(byte_count + sizeof(Progress));
 }
 
@@ -264,7 +272,13 @@ void CacheFolder::publish(Place& place, const std::string& xxh3, uint64_t byte_c
   // Before the name says that it is whole: after a power cut the bytes are there or the name is not.
   if (ftruncate(descriptor, static_cast<off_t>(byte_count)) != 0 || fdatasync(descriptor) != 0)
     throw folder_error(place.path, "expected to write the shard to the disk");
-  const Lock held(*this);  // nobody removes it between the two locks
+  const Lock held(*this);                           // nobody removes it between the two locks
+  if (auto other = open_whole(xxh3, byte_count)) {  // of a download beside this one, and others may read it already
+    unlink(place.path.c_str());
+    place.file = std::move(other);
+    place.path = whole;
+    return;
+  }
   if (rename(place.path.c_str(), whole.c_str()) != 0) throw folder_error(whole, "expected to name a whole shard");
   flock(descriptor, LOCK_SH);
   place.path = whole;

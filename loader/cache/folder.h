@@ -47,6 +47,9 @@ class CacheFolder {
  public:
   /// `limit_text` as parse_byte_limit() takes it; "": the limit that is in force, or 80 % of what is free.
   CacheFolder(std::filesystem::path folder, const std::string& limit_text);
+  /// A cache that is there, to look at and to remove from: the limit stays what it is, and who looks counts as no user
+  /// of it. Throws io_error where there is none.
+  explicit CacheFolder(std::filesystem::path folder);
   ~CacheFolder();
 
   const std::filesystem::path& path() const { return folder_; }
@@ -78,6 +81,7 @@ class CacheFolder {
   void mark_spent(const std::string& xxh3) const;
 
   /// Makes a finished download the whole shard of that name, cut to `byte_count`; its lock becomes that of a reader.
+  /// Where another download was faster, its shard stays and is opened in place of this one.
   void publish(Place& place, const std::string& xxh3, uint64_t byte_count);
   /// Removes a download, and gives back its bytes.
   void discard(Place& place);

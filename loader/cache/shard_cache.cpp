@@ -119,7 +119,7 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
 OpenFile ShardCache::get(const FarShard& shard) {
   if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
   bool is_beside = false;
-  const int64_t start_ns = now_ns();
+  int64_t had_room_ns = now_ns();
   for (;;) {
     auto place = take(shard, CacheFolder::Evicts::kAny, is_beside);
     if (place.kind == CacheFolder::Place::Kind::kTaken) {
@@ -133,11 +133,12 @@ OpenFile ShardCache::get(const FarShard& shard) {
     }
     if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
       folder_.ask_for_room();
-      if (now_ns() - start_ns > kNoRoomAfter_ns)
+      if (now_ns() - had_room_ns > kNoRoomAfter_ns)
         throw config_error(concat("--cache-limit: is ", folder_.limit_bytes(), " bytes, and all of them are being ",
                                   "read; expected room for ", shard.facts.byte_count, " more for ", shard.address,
                                   ": a higher limit, or fewer ranks and workers"));
     } else {
+      had_room_ns = now_ns();
       is_beside = !place.path.empty() && has_stopped(place.path);
     }
     std::this_thread::sleep_for(kStep);
