@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "loader/cache/cache_options.h"
 
 namespace penstock::detail {
@@ -28,6 +29,13 @@ class OpenFile {
   int descriptor_;
 };
 
+/// This process has as many files open as the system lets it; nothing was changed. Whoever holds some that it does not
+/// need lets go of them and tries again.
+class OutOfFiles : public Error {
+ public:
+  explicit OutOfFiles(const std::filesystem::path& file);
+};
+
 /// The folder holds
 ///   penstock-cache        the marker: whose folder it is, its limit, and the locks of what follows
 ///   <xxh3>.shard          a whole shard, verified; readers hold it with flock(LOCK_SH)
@@ -41,8 +49,8 @@ class OpenFile {
 /// these.
 ///
 /// Errors: config_error for a folder with other files and no marker, one on NFS, where locks are no good, and one that
-/// is in use with another limit; io_error for one that cannot be written, and for a full disk. Thread-safety: any
-/// thread.
+/// is in use with another limit; io_error for one that cannot be written, and for a full disk; OutOfFiles.
+/// Thread-safety: any thread.
 class CacheFolder {
  public:
   /// `limit_text` as parse_byte_limit() takes it; "": the limit that is in force, or 80 % of what is free.

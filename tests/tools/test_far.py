@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -157,6 +158,22 @@ def test_connections_are_used_again(cache, tmp_path):
         assert digest(server.url, cache) == digest(tmp_path / "set")
         # One for each thread that asks at the same time: four that fetch ahead, two workers and the main thread.
         assert server.count(".safetensors") >= 40 and server.connection_count <= 7
+
+
+def test_open_files_that_run_out_are_let_go(tmp_path, cache):
+    """Shards that nobody reads stay mapped, each with a file that is open."""
+    pack(tmp_path / "set", "--quiet", source="digits(count=240,size=8)", shards=80)
+
+    def under(soft, hard):
+        return subprocess.run([BIN / "loadbench", "--data", server.url, "--digest", "--epochs", "2", "--workers", "2",
+                               "--batch-size", "4", "--cache-dir", cache], capture_output=True, text=True, timeout=90, env=clean(),
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    with FarServer(tmp_path / "set") as server:
+        local = run("loadbench", "--data", tmp_path / "set", "--digest", "--epochs", 2, "--workers", 2, "--batch-size", 4)
+        assert under(40, 1000).stdout == local
+        assert under(24, 24).stdout == local
+        few = under(7, 7)
+        assert few.returncode == 5 and "too many files are open; expected a higher limit than 7 (ulimit -n)" in few.stderr
 
 
 def test_a_wrong_range_is_forgotten_with_its_answer(dataset, cache):
