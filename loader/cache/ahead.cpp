@@ -34,7 +34,7 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
 void Ahead::expect(const std::vector<FarShard>& shards) {
   {
     const std::lock_guard lock(mutex_);
-    expected_.insert(expected_.end(), shards.begin(), shards.end());
+    queue_.expect(shards);
   }
   changed_.notify_all();
 }
@@ -42,18 +42,22 @@ void Ahead::expect(const std::vector<FarShard>& shards) {
 void Ahead::fetch_next(const FarShard& shard) {
   {
     const std::lock_guard lock(mutex_);
-    expected_.push_front(shard);
+    queue_.need_next(shard);
   }
   changed_.notify_one();
+}
+
+void Ahead::forget(const std::string& xxh3) {
+  const std::lock_guard lock(mutex_);
+  queue_.forget(xxh3);
 }
 
 void Ahead::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_ending_ || !expected_.empty(); });
+    changed_.wait(lock, [this] { return is_ending_ || !queue_.empty(); });
     if (is_ending_) return;
-    const FarShard shard = std::move(expected_.front());
-    expected_.pop_front();
+    const FarShard shard = *queue_.pop();
     lock.unlock();
     try {
       cache_.fetch_ahead(shard);

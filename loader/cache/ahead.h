@@ -3,11 +3,12 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "loader/cache/fetch_queue.h"
 #include "loader/cache/shard_cache.h"
 
 namespace penstock::detail {
@@ -20,10 +21,12 @@ class Ahead {
   static constexpr int kThreads = 4;
   static Ahead& instance();
 
-  /// Adds to what is expected.
+  /// Adds to what is expected; what is expected already goes before the rest.
   void expect(const std::vector<FarShard>& shards);
-  /// Fetches a shard before all that is expected.
+  /// Fetches a shard before all that is expected, and after those that this was said of before.
   void fetch_next(const FarShard& shard);
+  /// Does not fetch a shard that still waits.
+  void forget(const std::string& xxh3);
 
  private:
   Ahead();
@@ -32,7 +35,7 @@ class Ahead {
   ShardCache& cache_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<FarShard> expected_;
+  FetchQueue queue_;
   bool is_ending_ = false;
   std::vector<std::thread> threads_;
 };

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include "core/error.h"
-#include "core/text.h"
 #include "loader/cache/folder.h"
 #include "loader/files/checksum.h"
 #include "loader/files/mapped_file.h"
@@ -13,12 +11,6 @@
 
 namespace penstock {
 namespace {
-
-detail::CacheFolder open_cache(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / "penstock-cache"))
-    throw io_error(concat(folder.string(), ": no cache; expected the folder of one (--cache-dir)"));
-  return {folder, ""};
-}
 
 bool is_in_use(const std::filesystem::path& file) {
   const detail::OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -36,13 +28,13 @@ bool is_sound(const CachedShard& shard) {
 }  // namespace
 
 std::vector<CachedShard> cached_shards(const std::filesystem::path& folder) {
-  auto shards = open_cache(folder).list();
+  auto shards = detail::CacheFolder(folder).list();
   for (auto& shard : shards) shard.is_in_use = is_in_use(shard.path);
   return shards;
 }
 
 std::vector<CachedShard> verify_cache(const std::filesystem::path& folder) {
-  auto cache = open_cache(folder);
+  detail::CacheFolder cache(folder);
   std::vector<CachedShard> removed;
   for (const auto& shard : cache.list()) {
     if (!shard.is_whole || is_sound(shard)) continue;
@@ -53,7 +45,7 @@ std::vector<CachedShard> verify_cache(const std::filesystem::path& folder) {
 }
 
 std::vector<CachedShard> prune_cache(const std::filesystem::path& folder, uint64_t most_bytes) {
-  auto cache = open_cache(folder);
+  detail::CacheFolder cache(folder);
   const detail::CacheFolder::Lock lock(cache);
   const auto shards = cache.list();
   uint64_t used = 0;

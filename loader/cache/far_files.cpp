@@ -17,6 +17,8 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr uint64_t kMostOfManifest = 1'000'000'000;  // about 6 million shards
+
 using detail::FarMap, detail::FarShard, detail::Origin, detail::ShardCache;
 
 /// A file in memory.
@@ -40,7 +42,8 @@ class FarFiles final : public Files {
   explicit FarFiles(std::unique_ptr<Origin> origin) : origin_(std::move(origin)) {}
 
   std::unique_ptr<const RandomAccessFile> open(const fs::path& path) const override {
-    return std::make_unique<FetchedFile>(path, detail::transfer_whole(*origin_, path.string(), UINT64_MAX));
+    const uint64_t most = path.extension() == ".json" ? kMostOfManifest : UINT64_MAX;
+    return std::make_unique<FetchedFile>(path, detail::transfer_whole(*origin_, path.string(), most));
   }
 
   std::unique_ptr<const FileMap> map(const fs::path& path, const FileFacts& facts) const override {

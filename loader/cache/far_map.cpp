@@ -64,7 +64,10 @@ void FarMap::drop_unless_read() {
 
 void FarMap::read_ahead() const { Ahead::instance().fetch_next(shard_); }
 
-void FarMap::drop() const { cache_.leave(shard_.facts.xxh3); }
+void FarMap::drop() const {
+  Ahead::instance().forget(shard_.facts.xxh3);
+  cache_.leave(shard_.facts.xxh3);
+}
 
 void FarMap::unmap_file() const {
   guard_.reset();

@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -38,11 +39,17 @@ namespace {
 constexpr const char* kMarkerName = "penstock-cache";
 constexpr char kMarkerText[] = "penstock shard cache 1\n";
 constexpr uint64_t kBlockBytes = 4096, kMarkerBytes = 4096;
+constexpr uint64_t kSyncBytes = 16 << 20;
 constexpr size_t kNameDigits = 32;
 constexpr int64_t kSpent_ns = 0;  // the time of last use of a shard that nobody needs soon
 constexpr auto kLockStep = std::chrono::milliseconds(2);
 constexpr int kLockSteps = 15'000;  // 30 s
 enum LockByte : off_t { kFolderByte = 0, kUsersByte = 1 };
+
+uint64_t file_limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
 
 bool set_lock(int descriptor, short type, LockByte byte) {
   struct flock wish {};
@@ -64,9 +71,20 @@ bool is_whole_name(const std::string& name) {
 }
 bool is_partial_name(const std::string& name) { return has_ending(name, ".partial"); }
 
+/// A file of the cache; as open() where it cannot be opened, but for want of descriptors.
+OpenFile open_file(const fs::path& file, int flags) {
+  OpenFile opened(open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!opened && (errno == EMFILE || errno == ENFILE)) throw OutOfFiles(file);
+  return opened;
+}
+
 Error folder_error(const fs::path& folder, const char* expected) { return errno_error(folder.string(), expected); }
 
 }  // namespace
+
+OutOfFiles::OutOfFiles(const fs::path& file)
+    : Error(ErrorKind::kDevice, concat(file.string(), ": too many files are open; expected a higher limit than ",
+                                       file_limit(), " (ulimit -n), or fewer workers")) {}
 
 OpenFile::OpenFile(OpenFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
@@ -89,6 +107,13 @@ CacheFolder::CacheFolder(fs::path folder, const std::string& limit_text) : folde
   check_contents();
   open_marker();
   agree_on_limit(limit_text);
+}
+
+CacheFolder::CacheFolder(fs::path folder) : folder_(std::move(folder)) {
+  if (!fs::exists(folder_ / kMarkerName))
+    throw io_error(concat(folder_.string(), ": no cache; expected the folder of one (--cache-dir)"));
+  open_marker();
+  limit_bytes_ = marker_->limit_bytes.load();
 }
 
 CacheFolder::~CacheFolder() {
@@ -148,6 +173,7 @@ void CacheFolder::agree_on_limit(const std::string& limit_text) {
 }
 
 uint64_t CacheFolder::room(uint64_t byte_count) const {
+  if (byte_count > limit_bytes_) return 0;  // and so that the sum below cannot wrap
   return limit_bytes_ < kMarkerBytes ? 0 : (limit_bytes_ - kMarkerBytes) / on_disk(byte_count + sizeof(Progress));
 }
 
@@ -178,6 +204,8 @@ std::vector<CachedShard> CacheFolder::list() const {
                      .byte_count = on_disk(static_cast<uint64_t>(status.st_size)),
                      .used_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec});
   }
+  if (failure == std::errc::too_many_files_open || failure == std::errc::too_many_files_open_in_system)
+    throw OutOfFiles(folder_);
   if (failure) throw io_error(concat(folder_.string(), ": ", failure.message(), "; expected the folder of the cache"));
   std::sort(found.begin(), found.end(), [](const CachedShard& a, const CachedShard& b) {
     return std::tie(a.used_ns, a.path) < std::tie(b.used_ns, b.path);
@@ -199,7 +227,7 @@ bool CacheFolder::remove_unused(const fs::path& file) {
 
 OpenFile CacheFolder::open_whole(const std::string& xxh3, uint64_t byte_count) const {
   const fs::path file = folder_ / (xxh3 + ".shard");
-  OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  OpenFile opened = open_file(file, O_RDONLY);
   if (!opened || flock(opened.descriptor(), LOCK_SH | LOCK_NB) != 0) return OpenFile();
   struct stat status {};
   // Without a name it was removed between open and lock: nobody counts its bytes any more.
@@ -229,7 +257,7 @@ void CacheFolder::mark_spent(const std::string& xxh3) const {
 }
 
 CacheFolder::Place CacheFolder::open_place(const fs::path& path, uint64_t byte_count) {
-  Place place{Place::Kind::kBusy, OpenFile(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)), path};
+  Place place{Place::Kind::kBusy, open_file(path, O_RDWR | O_CREAT), path};
   if (!place.file) throw folder_error(path, "expected a cache folder that can be written");
   if (flock(place.file.descriptor(), LOCK_EX | LOCK_NB) == 0) place.kind = Place::Kind::kTaken;
   if (place.kind == Place::Kind::kBusy) return place;
@@ -258,13 +286,33 @@ CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_coun
   return open_place(path, byte_count + sizeof(Progress));
 }
 
+/// Brings a file to the disk in pieces. Each one sets the time of its last change, by which others see that its
+/// download lives: a large file may take longer than they wait. What the kernel cannot do so is left to fdatasync(),
+/// but for errors of the disk, which it would not tell a second time.
+bool sync_in_pieces(int descriptor, uint64_t byte_count) {
+  for (uint64_t at = 0; at < byte_count; at += kSyncBytes) {
+    constexpr unsigned kWhole = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (sync_file_range(descriptor, static_cast<off_t>(at), kSyncBytes, kWhole) != 0 &&
+        (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+      return false;
+    futimens(descriptor, nullptr);
+  }
+  return fdatasync(descriptor) == 0;
+}
+
 void CacheFolder::publish(Place& place, const std::string& xxh3, uint64_t byte_count) {
   const int descriptor = place.file.descriptor();
   const fs::path whole = folder_ / (xxh3 + ".shard");
   // Before the name says that it is whole: after a power cut the bytes are there or the name is not.
-  if (ftruncate(descriptor, static_cast<off_t>(byte_count)) != 0 || fdatasync(descriptor) != 0)
+  if (ftruncate(descriptor, static_cast<off_t>(byte_count)) != 0 || !sync_in_pieces(descriptor, byte_count))
     throw folder_error(place.path, "expected to write the shard to the disk");
-  const Lock held(*this);  // nobody removes it between the two locks
+  const Lock held(*this);                           // nobody removes it between the two locks
+  if (auto other = open_whole(xxh3, byte_count)) {  // of a download beside this one, and others may read it already
+    unlink(place.path.c_str());
+    place.file = std::move(other);
+    place.path = whole;
+    return;
+  }
   if (rename(place.path.c_str(), whole.c_str()) != 0) throw folder_error(whole, "expected to name a whole shard");
   flock(descriptor, LOCK_SH);
   place.path = whole;

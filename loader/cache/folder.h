@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "loader/cache/cache_options.h"
 
 namespace penstock::detail {
@@ -28,6 +29,13 @@ class OpenFile {
   int descriptor_;
 };
 
+/// This process has as many files open as the system lets it; nothing was changed. Whoever holds some that it does not
+/// need lets go of them and tries again.
+class OutOfFiles : public Error {
+ public:
+  explicit OutOfFiles(const std::filesystem::path& file);
+};
+
 /// The folder holds
 ///   penstock-cache        the marker: whose folder it is, its limit, and the locks of what follows
 ///   <xxh3>.shard          a whole shard, verified; readers hold it with flock(LOCK_SH)
@@ -41,12 +49,15 @@ class OpenFile {
 /// these.
 ///
 /// Errors: config_error for a folder with other files and no marker, one on NFS, where locks are no good, and one that
-/// is in use with another limit; io_error for one that cannot be written, and for a full disk. Thread-safety: any
-/// thread.
+/// is in use with another limit; io_error for one that cannot be written, and for a full disk; OutOfFiles.
+/// Thread-safety: any thread.
 class CacheFolder {
  public:
   /// `limit_text` as parse_byte_limit() takes it; "": the limit that is in force, or 80 % of what is free.
   CacheFolder(std::filesystem::path folder, const std::string& limit_text);
+  /// A cache that is there, to look at and to remove from: the limit stays what it is, and who looks counts as no user
+  /// of it. Throws io_error where there is none.
+  explicit CacheFolder(std::filesystem::path folder);
   ~CacheFolder();
 
   const std::filesystem::path& path() const { return folder_; }
@@ -78,6 +89,7 @@ class CacheFolder {
   void mark_spent(const std::string& xxh3) const;
 
   /// Makes a finished download the whole shard of that name, cut to `byte_count`; its lock becomes that of a reader.
+  /// Where another download was faster, its shard stays and is opened in place of this one.
   void publish(Place& place, const std::string& xxh3, uint64_t byte_count);
   /// Removes a download, and gives back its bytes.
   void discard(Place& place);

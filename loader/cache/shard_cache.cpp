@@ -2,6 +2,7 @@
 #include "loader/cache/shard_cache.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -31,6 +32,14 @@ std::string limit_of_environment() {
   return text == nullptr ? "" : text;
 }
 
+/// A shard that is mapped keeps its file open: as many as the system lets this process have.
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// Whether the download of another process has not noted for a while how far it is, which it does at least every
 /// second. Killed ones lose their lock and are not seen here.
 bool has_stopped(const std::filesystem::path& path) {
@@ -48,6 +57,7 @@ ShardCache& ShardCache::instance() {
 }
 
 ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()) {
+  raise_file_limit();
   start_transport();  // its own end must come after this one's
   try {
     watcher_ = std::thread([this] { keep_watch(); });
@@ -98,9 +108,26 @@ void ShardCache::leave(const std::string& xxh3) {
   folder_.mark_spent(xxh3);
 }
 
+/// What is mapped and not read keeps its file open, because its lock is that file's: it is let go where files run out.
+template <class Step>
+auto ShardCache::with_files(const Step& step) {
+  try {
+    return step();
+  } catch (const OutOfFiles&) {
+    drop_all();
+  }
+  return step();
+}
+
 CacheFolder::Place ShardCache::take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside) {
-  return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside,
-                      [this](const std::string& xxh3) { drop(xxh3); });
+  return with_files([&] {
+    return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside,
+                        [this](const std::string& xxh3) { drop(xxh3); });
+  });
+}
+
+OpenFile ShardCache::open_whole(const FarShard& shard) {
+  return with_files([&] { return folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count); });
 }
 
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
@@ -109,22 +136,22 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
     const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
-    const bool is_there = bool{folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)};  // by another process
+    const bool is_there = bool{open_whole(shard)};  // by another process
     if (error.kind() == ErrorKind::kCorrupt || !progress || progress->done == 0 || is_there) folder_.discard(place);
     throw;
   }
-  folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count);
+  with_files([&] { folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count); });
 }
 
 OpenFile ShardCache::get(const FarShard& shard) {
-  if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
+  if (auto file = open_whole(shard)) return file;
   bool is_beside = false;
-  const int64_t start_ns = now_ns();
+  int64_t had_room_ns = now_ns();
   for (;;) {
     auto place = take(shard, CacheFolder::Evicts::kAny, is_beside);
     if (place.kind == CacheFolder::Place::Kind::kTaken) {
       // Another process may have finished it between the look and the lock.
-      if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+      if (auto file = open_whole(shard)) {
         folder_.discard(place);
         return file;
       }
@@ -133,23 +160,24 @@ OpenFile ShardCache::get(const FarShard& shard) {
     }
     if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
       folder_.ask_for_room();
-      if (now_ns() - start_ns > kNoRoomAfter_ns)
+      if (now_ns() - had_room_ns > kNoRoomAfter_ns)
         throw config_error(concat("--cache-limit: is ", folder_.limit_bytes(), " bytes, and all of them are being ",
                                   "read; expected room for ", shard.facts.byte_count, " more for ", shard.address,
                                   ": a higher limit, or fewer ranks and workers"));
     } else {
+      had_room_ns = now_ns();
       is_beside = !place.path.empty() && has_stopped(place.path);
     }
     std::this_thread::sleep_for(kStep);
-    if (auto file = folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return file;
+    if (auto file = open_whole(shard)) return file;
   }
 }
 
 bool ShardCache::fetch_ahead(const FarShard& shard) {
-  if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) return true;
+  if (open_whole(shard)) return true;
   auto place = take(shard, CacheFolder::Evicts::kSpent, /*is_beside=*/false);
   if (place.kind != CacheFolder::Place::Kind::kTaken) return false;
-  if (folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count)) {
+  if (open_whole(shard)) {
     folder_.discard(place);
     return true;
   }

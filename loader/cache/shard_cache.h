@@ -44,7 +44,7 @@ class ShardCache {
   /// The file of a shard, held for reading; fetched and verified if it is not there. Waits where another process
   /// fetches it, and goes ahead on its own when that has not moved for 4 s. Errors: as transfer(); corrupt_error where
   /// the object has another XXH3 than `facts` twice; config_error where there is no room for 60 s because all of it is
-  /// being read.
+  /// being read; OutOfFiles where all that this process has open is being read.
   OpenFile get(const FarShard& shard);
   /// The same ahead of time: returns whether the shard is there now. False where there is no room for it but that of
   /// shards that are needed, or another process fetches it.
@@ -62,6 +62,9 @@ class ShardCache {
  private:
   ShardCache();
   CacheFolder::Place take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside);
+  OpenFile open_whole(const FarShard& shard);
+  template <class Step>
+  auto with_files(const Step& step);
   void download(const FarShard& shard, CacheFolder::Place& place);
   void drop(const std::string& xxh3);
   void drop_all();

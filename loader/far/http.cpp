@@ -146,8 +146,12 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
 
 int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   auto& exchange = *static_cast<Exchange*>(user);
-  if (exchange.request->on_wait()) return 0;
-  exchange.has_ended = true;
+  try {
+    if (exchange.request->on_wait()) return 0;
+    exchange.has_ended = true;
+  } catch (...) {  // as in on_body()
+    exchange.failure = std::current_exception();
+  }
   return 1;
 }
 

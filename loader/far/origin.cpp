@@ -15,7 +15,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int64_t kRenewedBefore_s = 300;
+constexpr int64_t kRenewedBefore_s = 300, kRenewedAgainAfter_s = 60;
 
 class PlainOrigin final : public Origin {
  public:
@@ -60,10 +60,11 @@ class SigningOrigin : public Origin {
 
   bool renew() override {
     const std::lock_guard lock(mutex_);
-    const auto before = std::exchange(credentials_, std::nullopt);
-    if (!before) return false;
-    credentials_ = find();
-    return credentials_.has_value();
+    if (!credentials_) return false;
+    auto found = find();
+    if (!found) return false;
+    credentials_ = std::move(found);
+    return true;
   }
 
   bool set_clock(const std::string& date) override {
@@ -97,10 +98,27 @@ class SigningOrigin : public Origin {
     const std::lock_guard lock(mutex_);
     const bool ends = credentials_ && credentials_->expires_s != 0 &&
                       credentials_->expires_s - kRenewedBefore_s <= std::time(nullptr);
-    if (ends || !has_looked_) credentials_ = find();
+    if (ends || !has_looked_) look_for_keys();
     has_looked_ = true;
     if (!credentials_) refuse_anonymous();
     return credentials_;
+  }
+  /// Keys that still hold stay while the service that gives new ones fails, which is asked again a minute later.
+  /// Requires the mutex.
+  void look_for_keys() {
+    const int64_t now_s = std::time(nullptr);
+    const bool do_hold = credentials_ && credentials_->expires_s > now_s;
+    if (do_hold && now_s < next_look_s_) return;
+    try {
+      auto found = find();
+      if (found || !do_hold) {
+        credentials_ = std::move(found);
+        return;
+      }
+    } catch (const Error&) {
+      if (!do_hold) throw;
+    }
+    next_look_s_ = now_s + kRenewedAgainAfter_s;
   }
   int64_t clock_offset_s() {
     const std::lock_guard lock(mutex_);
@@ -111,6 +129,7 @@ class SigningOrigin : public Origin {
   std::mutex mutex_;
   std::optional<Credentials> credentials_;
   bool has_looked_ = false;
+  int64_t next_look_s_ = 0;
   int64_t clock_offset_s_ = 0;
 };
 

@@ -122,6 +122,7 @@ class Run {
     request.on_wait = callbacks_.on_wait;
     host_ = host_of(request.url);
     is_first_ = true;
+    is_wrong_range_ = false;
     HttpResponse response;
     {
       const RequestLimiter::Turn turn(limiter(), callbacks_.on_wait);
@@ -133,6 +134,9 @@ class Run {
     attempt.has_host_answered = known_hosts().contains(host_);
     attempt.retry_after_s = parse_retry_after(response.header("retry-after"), std::time(nullptr));
     if (is_wrong_range_) attempt.end = Attempt::End::kWrongRange;
+    // However the connection ends once all is there.
+    else if (!is_first_ && reached_ == end())
+      attempt.end = Attempt::End::kAnswered;
     if (!callbacks_.on_wait()) throw given_up();
     const bool is_good = attempt.end == Attempt::End::kAnswered && (attempt.status == 200 || attempt.status == 206);
     if (is_good && is_first_) open(response);  // an empty body
@@ -150,7 +154,6 @@ class Run {
   /// Compares the head of an answer with what was asked for.
   void open(const HttpResponse& head) {
     is_first_ = false;
-    is_wrong_range_ = false;
     ContentRange range;
     if (head.attempt.status == 206) {
       const auto found = parse_content_range(head.header("content-range"));
@@ -194,7 +197,7 @@ class Run {
       last_byte_ns_ = now_ns();
     }
     at_ += bytes.size();
-    return reached_ < end() || at_ < end();
+    return at_ <= end();  // an answer that is read to its end leaves its connection for the next request
   }
 
   /// Waits, renews or throws, by the verdict.
@@ -302,8 +305,8 @@ std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, 
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::vector<uint8_t> bytes;
     const TransferCallbacks callbacks{.sink = [&](uint64_t, std::span<const uint8_t> part, const ObjectFacts& facts) {
-      if (facts.byte_count > most)
-        throw corrupt_error(concat(address, ": ", facts.byte_count, " bytes; expected at most ", most));
+      const uint64_t known = facts.byte_count == kUnknownSize ? bytes.size() + part.size() : facts.byte_count;
+      if (known > most) throw io_error(concat(address, ": has ", known, " bytes or more; expected at most ", most));
       bytes.insert(bytes.end(), part.begin(), part.end());
     }};
     try {

@@ -64,8 +64,8 @@ struct TransferCallbacks {
 /// PENSTOCK_DOWNLOAD_TIMEOUT (default 10 s) ends a connection.
 ObjectFacts transfer(Origin& origin, const TransferWish& wish, const TransferCallbacks& callbacks);
 
-/// The whole object in memory, begun again once if it changes meanwhile. Throws corrupt_error if it changes twice or
-/// has more than `most` bytes.
+/// The whole object in memory, begun again once if it changes meanwhile. Throws corrupt_error if it changes twice,
+/// and io_error if it has more than `most` bytes.
 std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, uint64_t most);
 
 /// Whether there is such an object. Throws as transfer().

@@ -26,7 +26,9 @@ Url Url::parse(std::string_view text) {
     throw config_error(
         "address: has a user's name or password before an @; expected https://HOST/FOLDER or s3://BUCKET/FOLDER");
   const auto refuse = [&](const char* fact, const char* expected) {
-    return config_error(concat(shortened(text), ": ", fact, "; expected ", expected));
+    // Without the query, which may hold a signature.
+    const std::string_view shown = text.substr(0, text.find_first_of("?#"));
+    return config_error(concat(shortened(shown), ": ", fact, "; expected ", expected));
   };
   if (host.empty()) throw refuse("has no host", "SCHEME://HOST/FOLDER or s3://BUCKET/FOLDER");
   if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
@@ -38,7 +40,7 @@ Url Url::parse(std::string_view text) {
     url.scheme += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   url.host = host;
   url.path = after.substr(host.size());
-  if (url.path.empty()) url.path = "/";
+  if (url.path.empty()) url.path += '/';
   for (const auto& part : split(url.path, '/'))
     if (part == "..") throw refuse("has .. in its path", "a folder without it");
   return url;

@@ -20,7 +20,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFileName = "manifest.json";
-constexpr int kMaxManifestDepth = 5;  // manifest, fields, field, pairs, pair
+constexpr uint64_t kMostShardBytes = uint64_t{1} << 62;  // sums with what is kept beside a shard cannot wrap
+constexpr int kMaxManifestDepth = 5;                     // manifest, fields, field, pairs, pair
 
 /// Typed access to one object of the manifest, with errors that name file and key.
 class Fields {
@@ -103,6 +104,7 @@ Manifest::Shard read_shard(const json& entry, const std::string& where) {
   const Fields fields(entry, where);
   Manifest::Shard shard{
       fields.text("file"), fields.count("sample_count"), fields.count("byte_count"), fields.text("xxh3"), {}};
+  if (shard.byte_count > kMostShardBytes) throw fields.unexpected("byte_count", concat("at most ", kMostShardBytes));
   if (fields.has("first_id")) shard.first_id = fields.count("first_id");
   const bool is_plain_name = !shard.file.empty() && shard.file != "." && shard.file != ".." &&
                              shard.file.find('/') == std::string::npos && shard.file.find('\0') == std::string::npos;

@@ -2,7 +2,7 @@
 faults that a script asks for. Loopback only.
 
     with FarServer(folder, faults=[Fault("shard-00001", "status", times=3, status=503)]) as server:
-        ...  server.url, server.requests, server.byte_count
+        ...  server.url, server.requests, server.byte_count, server.connection_count
 
 A fault is taken by each request for an object whose path holds its text, until it was taken `times` times; the first
 fault that fits counts. `act` is called when it is taken. Kinds:
@@ -66,6 +66,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def handle(self):
+        with self.server.far.lock:
+            self.server.far.connection_count += 1
         try:
             super().handle()
         except (ConnectionError, ssl.SSLError, TimeoutError):
@@ -219,6 +221,7 @@ class FarServer:
         self.folder, self.faults, self.keys, self.tokens = pathlib.Path(folder), list(faults), keys, tokens
         self.bucket, self.rate, self.answers, self.clock_offset = bucket, rate, answers or {}, clock_offset
         self.requests, self.byte_count, self.versions = [], 0, {}
+        self.connection_count = 0
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.far, self.server.daemon_threads, self.server.block_on_close = self, True, False
@@ -246,7 +249,7 @@ class FarServer:
     def forget(self):
         with self.lock:
             self.requests.clear()
-            self.byte_count = 0
+            self.byte_count = self.connection_count = 0
 
     def __enter__(self):
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -151,6 +152,35 @@ def test_a_connection_that_is_lost_goes_on_from_the_byte_that_it_reached(dataset
         assert server.byte_count < 1.05 * shard_bytes(dataset)
 
 
+def test_connections_are_used_again(cache, tmp_path):
+    pack(tmp_path / "set", "--quiet", source="digits(count=120,size=8)", shards=40)
+    with FarServer(tmp_path / "set") as server:
+        assert digest(server.url, cache) == digest(tmp_path / "set")
+        # One for each thread that asks at the same time: four that fetch ahead, two workers and the main thread.
+        assert server.count(".safetensors") >= 40 and server.connection_count <= 7
+
+
+def test_open_files_that_run_out_are_let_go(tmp_path, cache):
+    """Shards that nobody reads stay mapped, each with a file that is open."""
+    pack(tmp_path / "set", "--quiet", source="digits(count=240,size=8)", shards=80)
+
+    def under(soft, hard):
+        return subprocess.run([BIN / "loadbench", "--data", server.url, "--digest", "--epochs", "2", "--workers", "2",
+                               "--batch-size", "4", "--cache-dir", cache], capture_output=True, text=True, timeout=90, env=clean(),
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    with FarServer(tmp_path / "set") as server:
+        local = run("loadbench", "--data", tmp_path / "set", "--digest", "--epochs", 2, "--workers", 2, "--batch-size", 4)
+        assert under(40, 1000).stdout == local
+        assert under(24, 24).stdout == local
+        few = under(7, 7)
+        assert few.returncode == 5 and "too many files are open; expected a higher limit than 7 (ulimit -n)" in few.stderr
+
+
+def test_a_wrong_range_is_forgotten_with_its_answer(dataset, cache):
+    with FarServer(dataset, faults=[Fault("shard-00001", "range", 1), Fault("shard-00001", "status", 10_000, status=404)]) as server:
+        assert "no such object" in refusal(*FETCH, server.url, code=3, PENSTOCK_CACHE_DIR=cache)
+
+
 def test_a_storm_of_503_is_met_with_few_requests(dataset, expected, cache):
     with FarServer(dataset, faults=[Fault("", "status", 10_000, status=503, code="SlowDown")]) as server:
         def calm():
@@ -191,6 +221,21 @@ def test_a_token_that_ends_is_renewed_once(dataset, expected, cache, tmp_path):
         server.tokens = {"newer"}
         message = refusal("shardprep", "info", "s3://b/train", code=2, **environment)
         assert "ExpiredToken" in message and "credential_process of profile \"far\"" in message
+
+
+def test_keys_that_still_hold_stay_when_new_ones_are_not_given(dataset, expected, cache, tmp_path):
+    """The process that gives them works once, and its keys end in less than the 5 minutes before which they are renewed."""
+    end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 200))
+    (tmp_path / "keys.json").write_text(f'{{"Version": 1, "AccessKeyId": "{KEY}", "SecretAccessKey": "{SECRET}", '
+                                        f'"Expiration": "{end}"}}')
+    calls = tmp_path / "calls"
+    script = tmp_path / "keys.sh"
+    script.write_text(f"echo >> {calls}\ntest $(wc -l < {calls}) = 1 && cat {tmp_path}/keys.json\n")
+    config = tmp_path / "config"
+    config.write_text(f"[profile far]\ncredential_process = sh {script}\n")
+    with FarServer(dataset, keys={KEY: SECRET}, bucket="b") as server:
+        assert digest("s3://b/train", cache, AWS_CONFIG_FILE=config, AWS_PROFILE="far", AWS_ENDPOINT_URL=server.url) == expected
+    assert calls.read_text().count("\n") == 2  # the next look is a minute later
 
 
 def keys_json(**more):
@@ -385,7 +430,18 @@ def test_the_other_commands_work_by_address(dataset, cache, tmp_path):
         assert (tmp_path / "sheet.png").read_bytes() == (tmp_path / "local.png").read_bytes()
 
 
+def large_answer(request):
+    """The begin of an answer of 2 GB."""
+    request.send_response(200)
+    request.send_header("Content-Length", str(2 << 30))
+    request.end_headers()
+    request.wfile.write(b"{")
+    raise ConnectionError
+
+
 def test_bad_input_is_one_line(dataset, cache, tmp_path):
+    size = manifest_of(dataset / "train")["shards"][0]["byte_count"]
+    wide = (dataset / "train/manifest.json").read_bytes().replace(str(size).encode(), b"%d" % (2**64 - 152))
     info = ("shardprep", "info")
     with FarServer(dataset, keys={KEY: SECRET}, bucket="b") as server:
         known = s3(server, PENSTOCK_CACHE_DIR=cache)
@@ -399,7 +455,7 @@ def test_bad_input_is_one_line(dataset, cache, tmp_path):
     with FarServer(dataset) as server:
         url = server.url
         for text, fact in ((f"http://user:{SECRET}@127.0.0.1:{server.port}/", "password before an @"),
-                           (f"{url}/train?x=1", "has a ? or #"), (f"{url}/../train", ".. in its path"), ("http:///x", "no host")):
+                           (f"{url}/train?X-Amz-Signature={SECRET}", "has a ? or #"), (f"{url}/../train", ".. in its path"), ("http:///x", "no host")):
             assert fact in refusal(*info, text, code=2, PENSTOCK_CACHE_DIR=cache)
         server.faults = [Fault("manifest", "html", 10_000)]
         assert "manifest.json" in refusal(*info, url + "/train", code=4, PENSTOCK_CACHE_DIR=cache)
@@ -413,7 +469,10 @@ def test_bad_input_is_one_line(dataset, cache, tmp_path):
         assert len(set(sums)) == 2 and "twice" in line
         server.faults = [Fault("shard-00001", "status", 10_000, status=412)]
         assert "changed while it was read" in refusal(*FETCH, url, code=4, PENSTOCK_CACHE_DIR=cache)
-        server.answers = {"/loop/manifest.json": lambda _: (302, b"", {"Location": "/loop/manifest.json"})}
+        server.answers = {"/loop/manifest.json": lambda _: (302, b"", {"Location": "/loop/manifest.json"}),
+                          "/large/manifest.json": large_answer, "/wide/manifest.json": lambda _: (200, wide, {})}
+        assert "2147483648 bytes or more; expected at most 1000000000" in refusal(*info, url + "/large", code=3, PENSTOCK_CACHE_DIR=cache)
+        assert "byte_count is 18446744073709551464; expected at most" in refusal(*info, url + "/wide", code=4, PENSTOCK_CACHE_DIR=cache)
         assert "redirect" in refusal(*info, url + "/loop", code=3, PENSTOCK_CACHE_DIR=cache)
     begin = time.monotonic()
     assert "3 times" in refusal(*info, url + "/train", code=3, PENSTOCK_CACHE_DIR=cache)  # nobody listens any more

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "loader/cache/far_map.h"
+#include "loader/cache/fetch_queue.h"
 #include "loader/cache/folder.h"
 #include "tests/support/testing.h"
 
@@ -48,6 +49,7 @@ TEST(CacheFolderTest, TakesItsBudgetBeforeTheFirstByte) {
   const penstock::TemporaryFolder scratch("cache-budget");
   CacheFolder folder(scratch.path() / "c", std::to_string(kCacheMarkerBytes + 2 * kCachedBytes));
   EXPECT_EQ(folder.room(kCacheShardBytes), 2U);
+  EXPECT_EQ(folder.room(0 - sizeof(Progress)), 0U);  // with its note a shard of 0 bytes, if the sum wrapped
   const auto first = take_place(folder, 0), second = take_place(folder, 1);
   ASSERT_EQ(first.kind, PlaceKind::kTaken);
   ASSERT_EQ(second.kind, PlaceKind::kTaken);
@@ -140,6 +142,53 @@ TEST(CacheFolderTest, OneLimitIsInForceWhileItIsUsed) {
                 HasSubstr("is in use with 1000000 bytes; expected the same limit of all that share it, here 2000000"));
   }
   EXPECT_EQ(CacheFolder(path, "2mb").limit_bytes(), 2'000'000U);
+}
+
+TEST(CacheFolderTest, WhoLooksAtItIsNoUser) {
+  const penstock::TemporaryFolder scratch("cache-look");
+  const auto path = scratch.path() / "c";
+  EXPECT_THAT(message_of(ErrorKind::kIo, [&] { CacheFolder{path}; }),
+              HasSubstr("no cache; expected the folder of one"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  CacheFolder(path, "1mb");
+  const CacheFolder look(path);
+  EXPECT_EQ(look.limit_bytes(), 1'000'000U);
+  EXPECT_EQ(CacheFolder(path, "2mb").limit_bytes(), 2'000'000U);
+}
+
+TEST(CacheFolderTest, OfTwoDownloadsBesideEachOtherTheFirstOneStays) {
+  const penstock::TemporaryFolder scratch("cache-beside");
+  CacheFolder folder(scratch.path() / "c", "1mb");
+  auto slow = take_place(folder, 0), fast = take_place(folder, 0, Evicts::kAny, /*is_beside=*/true);
+  ASSERT_EQ(fast.kind, PlaceKind::kTaken);
+  folder.publish(fast, cache_name(0), kCacheShardBytes);
+  folder.publish(slow, cache_name(0), kCacheShardBytes);
+  const auto inode = [](const CacheFolder::Place& place) {
+    struct stat status {};
+    EXPECT_EQ(fstat(place.file.descriptor(), &status), 0);
+    return status.st_ino;
+  };
+  EXPECT_EQ(inode(slow), inode(fast));
+  EXPECT_EQ(folder.list().size(), 1U);
+}
+
+TEST(FarQueueTest, ServesInOrderAndForgets) {
+  FetchQueue queue;
+  const auto shard = [](const char* xxh3) { return FarShard{"", {1, xxh3}, nullptr}; };
+  const auto order = [&] {
+    std::string text;
+    while (const auto next = queue.pop()) text += next->facts.xxh3;
+    return text;
+  };
+  queue.expect({shard("a"), shard("b"), shard("c"), shard("d"), shard("e")});
+  for (const char* xxh3 : {"d", "b", "d"}) queue.need_next(shard(xxh3));
+  queue.expect({shard("e"), shard("f"), shard("b")});
+  EXPECT_EQ(order(), "dbeacf");
+  queue.expect({shard("a"), shard("b"), shard("c")});
+  queue.need_next(shard("c"));
+  for (const char* xxh3 : {"a", "c", "z"}) queue.forget(xxh3);
+  EXPECT_EQ(order(), "b");
+  EXPECT_TRUE(queue.empty());
 }
 
 TEST(CacheFolderTest, AShardThatIsLargerThanTheLimitIsRefusedWithBothNumbers) {

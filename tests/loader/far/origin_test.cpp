@@ -39,6 +39,15 @@ TEST(UrlTest, APasswordIsRefusedAndNotShown) {
     EXPECT_THAT(message_of(ErrorKind::kConfig, [text] { Url::parse(text); }), Not(HasSubstr("hid"))) << text;
 }
 
+TEST(UrlTest, AQueryIsRefusedAndNotShown) {
+  for (const char* text : {"https://host/a?X-Amz-Signature=hidden", "https://host/a?x=hid den", "https://host/a#hidden",
+                           "https://host/../a?hidden"}) {
+    const std::string message = message_of(ErrorKind::kConfig, [text] { Url::parse(text); });
+    EXPECT_THAT(message, HasSubstr("https://host/")) << text;
+    EXPECT_THAT(message, Not(HasSubstr("hid"))) << text;
+  }
+}
+
 TEST(UrlTest, EncodesAsAmazonSigns) {
   EXPECT_EQ(percent_encoded("a/b c+d~e-f_g.h", true), "a/b%20c%2Bd~e-f_g.h");
   EXPECT_EQ(percent_encoded("a/ü", false), "a%2F%C3%BC");
