@@ -50,9 +50,9 @@ nb::tuple sample(const OpenDataset& self, uint64_t index) {
   DecodedPicture picture;
   Sample found;
   {
-    const Unlocked released;  // a far shard may have to be fetched
+    const Unlocked released;                   // a far shard may have to be fetched
+    picture = decode_picture(dataset, index);  // first, because it notices a shard that is cut short
     found = dataset.at(index);
-    picture = decode_picture(dataset, index);
   }
   return nb::make_tuple(array_of(std::move(picture.pixels), picture.extent, picture.type), found.label, found.id,
                         nb::bytes(found.path.data(), found.path.size()), codec_traits(found.encoding).name);

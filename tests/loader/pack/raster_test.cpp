@@ -60,14 +60,14 @@ TEST(PackedRasterTest, LevelsOfSixteenBitsAreMixedLikeNumbers) {
     Loader loader(dataset, Pipeline("mixup(alpha=1)", dataset->manifest().statistics),
                   {.batch_size = 11, .layout = layout});
     loader.start_epoch(1);
-    return std::pair(loader.next(), loader.extent());
+    const auto batch = loader.next();
+    return std::vector(batch->pixels().begin(), batch->pixels().end());
   };
-  const auto [levels, extent] = batch_of(Layout::kU16Nhwc);
-  const auto numbers = batch_of(Layout::kF32Nhwc).first;
-  const size_t count = size_t{11} * extent.height * extent.width * extent.channels;
-  const auto* const level = reinterpret_cast<const uint16_t*>(levels->pixels().data());
-  const auto* const number = reinterpret_cast<const float*>(numbers->pixels().data());
-  for (size_t i = 0; i < count; ++i) ASSERT_NEAR(level[i], number[i] * 65535, 0.51) << i;
+  const auto levels = batch_of(Layout::kU16Nhwc), numbers = batch_of(Layout::kF32Nhwc);
+  ASSERT_EQ(levels.size(), 11 * 7 * 9 * 3 * sizeof(uint16_t));
+  const auto* const level = reinterpret_cast<const uint16_t*>(levels.data());
+  const auto* const number = reinterpret_cast<const float*>(numbers.data());
+  for (size_t i = 0; i < levels.size() / sizeof(uint16_t); ++i) ASSERT_NEAR(level[i], number[i] * 65535, 0.51) << i;
 }
 
 TEST(PackedRasterTest, PixelsComeBackAsTheyWere) {
