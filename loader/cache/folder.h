@@ -136,7 +136,7 @@ class CacheFolder::Lock {
   std::unique_lock<std::mutex> mutex_lock_;
 };
 
-/// What a place holds behind the bytes of the shard while they come.
+/// How far a download is. While a shard is being fetched, its file has this after the space for the shard's bytes.
 struct Progress {
   char magic[8];   // kProgressMagic
   uint64_t done;   // bytes from the first one that are there

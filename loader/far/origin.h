@@ -1,4 +1,4 @@
-// Origin: the service behind a scheme: how its objects are named and how requests to it are signed.
+// Origin: the service that a scheme stands for: how its objects are named and how requests to it are signed.
 #pragma once
 
 #include <cstdint>

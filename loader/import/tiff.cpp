@@ -48,7 +48,7 @@ int note_error(TIFF*, void* data, const char* module, const char* format, va_lis
   return 1;
 }
 /// Where the length of an uncompressed strip does not fit to its rows, libtiff only warns, and takes that of the rows:
-/// behind a strip that is too short it would read on. A length of 0, or one beyond the file, is only unknown.
+/// it would read past the end of a strip that is too short. A length of 0, or beyond the file, only means "unknown".
 int note_short_strip(TIFF* file, void* data, const char*, const char* format, va_list) {
   if (std::strstr(format, "ignoring and calculating from imagelength") == nullptr) return 1;
   auto& memory = *static_cast<Memory*>(data);

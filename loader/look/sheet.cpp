@@ -28,7 +28,7 @@ void check(const Dataset& dataset, const SheetOptions& options) {
     throw config_error(concat("sheet: sample is ", *options.sample, "; expected 0 to ", dataset.size() - 1));
 }
 
-/// Of a raster, the first 3 channels are shown, or the first one.
+/// Shows the first 3 channels of a raster, or the first one if it has fewer than 3.
 Extent visible_extent(const Extent& rendered) {
   return {rendered.height, rendered.width, rendered.channels >= 3 ? 3 : 1};
 }

@@ -54,7 +54,7 @@ float f32_of(double number, const char* key, const std::string& where) {
   throw corrupt_error(concat(where, ": ", key, " has ", number, "; expected numbers of f32, up to 3.4e38"));
 }
 
-/// Of a crowd; false where nothing says so.
+/// Whether the annotation is of a crowd; false where it has no "iscrowd".
 bool is_crowd_of(const nlohmann::json& record, const std::string& where) {
   const auto found = record.find("iscrowd");
   if (found == record.end()) return false;

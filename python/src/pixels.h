@@ -12,7 +12,7 @@ namespace penstock::python {
 
 namespace nb = nanobind;
 
-/// Of any dtype and number of dimensions, row-major.
+/// An array of any dtype and number of dimensions, row-major.
 using AnyPixels = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 /// Throws config_error for another dtype.
