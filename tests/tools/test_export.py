@@ -1,6 +1,9 @@
 """Several inputs of shardprep pack, and shardprep export, whose data sets come back."""
 import io
 import json
+import os
+import re
+import resource
 import tarfile
 
 import numpy as np
@@ -95,8 +98,24 @@ def test_export_to_webdataset_comes_back(tmp_path, packed):
 
 
 def test_export_writes_into_a_new_folder_alone(tmp_path, packed):
-    assert "exists already" in run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
+    refused = run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
+    assert re.search(r'/in has ".*" in it; expected a new or empty folder', refused)
     assert 'unknown' in run("export", packed, "--to", "parquet", "--out", tmp_path / "x", code=2).stderr
+
+
+@pytest.mark.parametrize("command", [("unpack",), ("export", "--to", "image-folder"), ("export", "--to", "webdataset")])
+def test_what_fails_leaves_nothing_that_blocks_the_next_try(tmp_path, packed, command):
+    left = tmp_path / "files/.shardprep.partial/train"  # of a process that was killed
+    left.mkdir(parents=True)
+    (left / "classes.txt").touch()
+    run(*command, packed, "--out", tmp_path / "files", code=3, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99)))
+    assert os.listdir(tmp_path / "files") == []
+    run(*command, packed, "--out", tmp_path / "new", code=3, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99)))
+    assert not (tmp_path / "new").exists()
+    left.mkdir(parents=True)
+    (left / "classes.txt").touch()
+    run(*command, packed, "--out", tmp_path / "files")
+    assert not (tmp_path / "files/.shardprep.partial").exists() and not (tmp_path / "files/train/classes.txt").exists()
 
 
 def test_a_file_that_a_list_names_twice_is_written_twice(tmp_path):
