@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/input_file.h"
 
 namespace penstock::detail {
 namespace {
@@ -132,6 +133,7 @@ std::unique_ptr<Source> open_source(const Spec& spec, const fs::path& input, con
   if (more_inputs.empty()) return SourceRegistry::make(spec, input, split);
   std::vector<fs::path> inputs{input};
   inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
+  check_each_once("input", inputs);
   std::vector<std::unique_ptr<Source>> sources;
   for (const auto& each : inputs) sources.push_back(SourceRegistry::make(spec, each, split));
   return join_sources(std::move(sources), inputs);

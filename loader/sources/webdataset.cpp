@@ -316,6 +316,7 @@ std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& patte
     if (!detail::is_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
     tars.emplace_back(name);
   }
+  detail::check_each_once(spec.where(), tars);
   return tars;
 }
 

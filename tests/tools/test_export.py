@@ -22,6 +22,9 @@ def test_several_inputs(tmp_path):
     assert [sample["label"] for sample in samples_of(tmp_path / "out/train").values()] == [1, 2, 0, 2]
     back = unpacked(tmp_path / "out", tmp_path / "back")
     assert sorted(str(path.relative_to(back)) for path in back.rglob("*.png")) == ["data-1/b/1.png", "data-1/c/1.png", "data-2/a/1.png", "data-2/c/1.png"]
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    twice = pack("image-folder", [tmp_path / "one/data", tmp_path / "two/data", tmp_path / "link/data"], tmp_path / "no", code=2).stderr
+    assert f"input: {tmp_path}/link/data is given twice, first as {tmp_path}/one/data; expected each once" in twice and twice.count("\n") == 1
     save(tmp_path / "list/a.png")
     write_csv(tmp_path / "list/train.csv", [["path", "n"], ["a.png", "1"]])
     save(tmp_path / "other/a.png")
