@@ -133,6 +133,11 @@ std::optional<FieldKind> field_kind_of_name(std::string_view name) {
   return {};
 }
 
+bool is_in_pixels(FieldKind kind) {
+  return kind == FieldKind::kBoxes || kind == FieldKind::kKeypoints || kind == FieldKind::kMask ||
+         kind == FieldKind::kInstances;
+}
+
 void check_field_type(const FieldType& type, const std::string& where) {
   const std::string at = concat(where, ": field ", in_quotes(type.name), ": ");
   if (!is_name(type.name))
