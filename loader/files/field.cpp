@@ -57,12 +57,6 @@ bool is_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return is_plain(c) || c == '_' || c == '-' || c == '.'; });
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return concat("[", join(sizes, ", "), "]");
-}
-
 std::vector<float> floats_of(FieldBytes bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
@@ -123,6 +117,17 @@ uint64_t FieldType::element_count() const {
   uint64_t count = 1;
   for (size_t i = is_variable() ? 1 : 0; i < shape.size(); ++i) count *= static_cast<uint64_t>(shape[i]);
   return count;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : shape) sizes.push_back(size == FieldType::kVariable ? "n" : std::to_string(size));
+  return concat("[", join(sizes, ", "), "]");
+}
+
+std::string type_text(const FieldType& type) {
+  return concat(in_quotes(type.name), ": ", field_kind_name(type.kind), " ", dtype_name(type.dtype), " ",
+                shape_text(type.shape), type.of.empty() ? "" : concat(" of ", type.of));
 }
 
 std::string_view field_kind_name(FieldKind kind) { return rules_of(kind).name; }

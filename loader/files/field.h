@@ -60,6 +60,11 @@ using FieldBytes = std::span<const uint8_t>;
 /// The same, owned.
 using FieldValue = std::vector<uint8_t>;
 
+/// "[n, 4]", for messages.
+std::string shape_text(const std::vector<int64_t>& shape);
+/// "\"boxes\": boxes F32 [n, 4]", for messages.
+std::string type_text(const FieldType& type);
+
 std::string_view field_kind_name(FieldKind kind);
 std::optional<FieldKind> field_kind_of_name(std::string_view name);  ///< Nothing for a name that is none.
 /// Whether values say where something is in the picture, by its pixels: those of boxes, key points and masks.

@@ -91,12 +91,18 @@ class JoinedSource final : public Source {
     };
     if (source.class_names().empty() != first.class_names().empty())
       throw refuse(source.class_names().empty() ? "has no classes" : "has classes");
-    if (source.raw_extent() != first.raw_extent()) throw refuse("has raw pictures of another size");
+    const auto size_text = [](const std::optional<Extent>& extent) {
+      return extent ? concat(extent->height, " x ", extent->width, " x ", extent->channels) : "any size in files";
+    };
+    if (source.raw_extent() != first.raw_extent())
+      throw refuse(
+          concat("has pictures of ", size_text(source.raw_extent()), " and not ", size_text(first.raw_extent())));
     const auto types = source.fields(), expected = first.fields();
-    if (types.size() != expected.size()) throw refuse(concat("has ", types.size(), " fields"));
+    if (types.size() != expected.size())
+      throw refuse(concat("has ", types.size(), " fields and not ", expected.size()));
     for (size_t i = 0; i < types.size(); ++i)
       if (types[i] != expected[i])
-        throw refuse(concat("has the field ", in_quotes(types[i].name), " with another name, dtype or shape"));
+        throw refuse(concat("has the field ", type_text(types[i]), " and not ", type_text(expected[i])));
   }
 
   void join_classes() {

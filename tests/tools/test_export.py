@@ -30,7 +30,7 @@ def test_several_inputs(tmp_path):
     save(tmp_path / "other/a.png")
     write_csv(tmp_path / "other/train.csv", [["path", "m"], ["a.png", "1"]])
     refused = pack("csv", [tmp_path / "list", tmp_path / "other"], tmp_path / "no", code=2)
-    assert 'has the field "m" with another name' in refused.stderr and refused.stderr.count("\n") == 1
+    assert 'has the field "m": number I64 [] and not "n": number I64 []' in refused.stderr and refused.stderr.count("\n") == 1
 
 
 @pytest.fixture

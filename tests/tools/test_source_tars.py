@@ -60,7 +60,7 @@ PICTURE = ("a.png", png_bytes())
     ([PICTURE, ("b.png", PICTURE[1]), ("b.txt", b"x")], "a file .txt, which the first sample has not"),
     ([PICTURE, ("a.npy", npy_bytes(np.array([{}], dtype=object), allow_pickle=True))], "which is a pickle"),
     ([PICTURE, ("a.npy", npy_bytes(np.zeros(3))[:-1])], "23 bytes of data, 24 by its shape"),
-    ([PICTURE, ("a.npy", npy_bytes(np.zeros((2, 3)))), ("b.png", PICTURE[1]), ("b.npy", npy_bytes(np.zeros((2, 4))))], "has another dtype or shape"),
+    ([PICTURE, ("a.npy", npy_bytes(np.zeros((2, 3)))), ("b.png", PICTURE[1]), ("b.npy", npy_bytes(np.zeros((2, 4))))], ".npy is F64 [2, 4]; expected F64 [2, 3], as in the samples before"),
     ([("a.txt", b"x")], "no picture"),
 ])
 def test_bad_tars_are_refused_in_one_line(tmp_path, members, message):

@@ -346,6 +346,7 @@ TEST(ListTest, AListThatIsBrokenIsRefusedWithItsLine) {
   EXPECT_THAT(error("{}\n"), HasSubstr("no penstock_list"));
   EXPECT_THAT(error(text.substr(0, text.rfind('\n', text.size() - 2) + 1)), HasSubstr("12 samples; expected 13"));
   EXPECT_THAT(error(text.substr(0, text.size() - 5)), HasSubstr("list: line 14: "));
+  EXPECT_THAT(error(text + std::string(size_t{1} << 26, ' ')), HasSubstr("list: line 15: more than 67108863 bytes"));
   EXPECT_THAT(error(with("\"a/", "\"../")), AllOf(HasSubstr("line 2: path is \"../"), HasSubstr("below the input")));
   EXPECT_THAT(error(with("\"a/", "\"/")), HasSubstr("line 2: path is \"/"));
   EXPECT_THAT(error(with("\"label\":0", "\"label\":2")), HasSubstr("line 2: label is 2; expected 0 to 1"));
