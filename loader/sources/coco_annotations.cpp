@@ -216,7 +216,7 @@ void CocoAnnotations::add_mask(const Json& record, Objects& objects, const Pictu
   InstanceMask& mask = objects.masks.emplace_back();
   const auto found = record.find("segmentation");
   if (found == record.end()) return;
-  const std::string where = concat(file_, ": image ", picture.id);
+  const std::string where = place_of(record, picture.id);
   if (found->is_array()) {
     for (const auto& item : *found) {
       const auto numbers = numbers_of(item, "segmentation", where);

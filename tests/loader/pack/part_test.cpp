@@ -13,6 +13,7 @@
 #include "loader/pack/pack.h"
 #include "loader/shards/dataset.h"
 #include "tests/loader/make_source.h"
+#include "tests/loader/raster_source.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -271,6 +272,21 @@ TEST(PartTest, PartsWithRowsOfTheirOwnAreMergedByTheNamesOfTheirAttempts) {
   EXPECT_EQ(whole.statistics.deviation, half.statistics.deviation);
   options.part = PackPart{0, 0, "../x"};
   EXPECT_THAT(error_of([&] { pack(options); }), HasSubstr("pack: attempt is \"../x\"; expected"));
+}
+
+TEST(PartTest, PartsOfDifferentPicturesNameTheFirstThatDiffers) {
+  const TemporaryFolder folder;
+  PackOptions options = testing_data::raster_options(folder / "out", PixelType::kU8);
+  MergeOptions merge{.output = folder / "out", .attempts = {}};
+  for (const int channels : {5, 6}) {
+    const auto sample = testing_data::raster_sample(PixelType::kU8, {4, 4, channels}, 1);
+    options.part = PackPart{channels, 0, "a"};
+    pack(testing_data::RasterSource({sample, sample}), "rasters", options);
+    merge.attempts.push_back("part-" + std::to_string(channels) + ".a");
+  }
+  const std::string shard = "/part-6.a/shard-00000-of-00003.safetensors: id " + std::to_string(uint64_t{6} << 32);
+  EXPECT_THAT(error_of([&] { merge_parts(merge); }),
+              AllOf(HasSubstr(shard + ": pictures have "), HasSubstr("expected all of one kind")));
 }
 
 TEST(PartTest, AShardThatDoesNotOpenIsNotMergedAndNoPartIsLost) {
