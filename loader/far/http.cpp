@@ -249,7 +249,8 @@ HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
   state.request = &request;
   state.sink = &sink;
   state.handle = handles().take();
-  if (state.handle == nullptr) throw device_error("https: libcurl gives no handle; expected more memory");
+  if (state.handle == nullptr)
+    throw device_error(concat(request.url, ": libcurl gives no handle; expected more memory"));
   std::array<char, CURL_ERROR_SIZE> text{};
   curl_slist* const headers = set_options(request, state);
   curl().set(state.handle, CURLOPT_ERRORBUFFER, text.data());

@@ -21,6 +21,8 @@ class PlainOrigin final : public Origin {
  public:
   HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) override {
     const Url url = Url::parse(address);
+    if (url.path.size() < 2)  // a file's name that was added to an address without a host has become the host
+      throw config_error(concat(address, ": names a host; expected ", url.scheme, "://HOST/FOLDER"));
     std::string path;  // as it was typed, but for bytes that no request line may have
     for (const char c : url.path)
       path += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : percent_encoded({&c, 1}, true);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -12,6 +13,19 @@ namespace {
 
 bool is_unreserved(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("-._~").find(c) != std::string_view::npos;
+}
+
+/// What is wrong with HOST, HOST:PORT or [ADDRESS]:PORT; "" if nothing is.
+std::string host_problem(std::string_view host) {
+  const size_t end = host.starts_with('[') ? host.find(']') + 1 : std::min(host.find(':'), host.size());
+  if (end == 0) return "has no host";
+  const std::string_view port = host.substr(end);
+  if (port.empty()) return "";
+  unsigned number = 0;
+  const auto [stop, code] = std::from_chars(port.data() + 1, port.data() + port.size(), number);
+  const bool is_port = port[0] == ':' && code == std::errc() && stop == port.data() + port.size();
+  if (is_port && number >= 1 && number <= 65535) return "";
+  return concat("has ", in_quotes(port), " after its host");
 }
 
 }  // namespace
@@ -25,12 +39,13 @@ Url Url::parse(std::string_view text) {
   if (is_bucket ? host.find_first_of("@:") != std::string_view::npos : after.find('@') != std::string_view::npos)
     throw config_error(
         "address: has a user's name or password before an @; expected https://HOST/FOLDER or s3://BUCKET/FOLDER");
-  const auto refuse = [&](const char* fact, const char* expected) {
+  const auto refuse = [&](const std::string& fact, const char* expected) {
     // Without the query, which may hold a signature.
     const std::string_view shown = text.substr(0, text.find_first_of("?#"));
     return config_error(concat(shortened(shown), ": ", fact, "; expected ", expected));
   };
-  if (host.empty()) throw refuse("has no host", "SCHEME://HOST/FOLDER or s3://BUCKET/FOLDER");
+  constexpr const char* kForm = "SCHEME://HOST/FOLDER or s3://BUCKET/FOLDER, with a port of 1 to 65535 if any";
+  if (const auto problem = host_problem(host); !problem.empty()) throw refuse(problem, kForm);
   if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
     throw refuse("has a space or a control character", "an address");
   if (text.find('?') != std::string_view::npos || text.find('#') != std::string_view::npos)

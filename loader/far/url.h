@@ -8,9 +8,9 @@
 
 namespace penstock::detail {
 
-/// `scheme://host:port/path`. Errors: parse() throws config_error for an address without a host, with a query or a
-/// fragment (a folder's files would be inside of it), with a user's name or password (messages would show them), and
-/// with `..` in its path.
+/// `scheme://host:port/path`. Errors: parse() throws config_error for an address without a host or with a port that is
+/// none, with a query or a fragment (a folder's files would be inside of it), with a user's name or password (messages
+/// would show them), and with `..` in its path.
 struct Url {
   std::string scheme;  // lower case
   std::string host;    // with the port, if there is one

@@ -57,12 +57,6 @@ bool is_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return is_plain(c) || c == '_' || c == '-' || c == '.'; });
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return concat("[", join(sizes, ", "), "]");
-}
-
 std::vector<float> floats_of(FieldBytes bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
@@ -125,12 +119,28 @@ uint64_t FieldType::element_count() const {
   return count;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : shape) sizes.push_back(size == FieldType::kVariable ? "n" : std::to_string(size));
+  return concat("[", join(sizes, ", "), "]");
+}
+
+std::string type_text(const FieldType& type) {
+  return concat(in_quotes(type.name), ": ", field_kind_name(type.kind), " ", dtype_name(type.dtype), " ",
+                shape_text(type.shape), type.of.empty() ? "" : concat(" of ", type.of));
+}
+
 std::string_view field_kind_name(FieldKind kind) { return rules_of(kind).name; }
 
 std::optional<FieldKind> field_kind_of_name(std::string_view name) {
   for (const auto& rules : kKinds)
     if (rules.name == name) return rules.kind;
   return {};
+}
+
+bool is_in_pixels(FieldKind kind) {
+  return kind == FieldKind::kBoxes || kind == FieldKind::kKeypoints || kind == FieldKind::kMask ||
+         kind == FieldKind::kInstances;
 }
 
 void check_field_type(const FieldType& type, const std::string& where) {

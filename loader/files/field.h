@@ -60,8 +60,15 @@ using FieldBytes = std::span<const uint8_t>;
 /// The same, owned.
 using FieldValue = std::vector<uint8_t>;
 
+/// "[n, 4]", for messages.
+std::string shape_text(const std::vector<int64_t>& shape);
+/// "\"boxes\": boxes F32 [n, 4]", for messages.
+std::string type_text(const FieldType& type);
+
 std::string_view field_kind_name(FieldKind kind);
 std::optional<FieldKind> field_kind_of_name(std::string_view name);  ///< Nothing for a name that is none.
+/// Whether values say where something is in the picture, by its pixels: those of boxes, key points and masks.
+bool is_in_pixels(FieldKind kind);
 
 /// Throws config_error `<where>: field "x": ...` for a name, dtype or shape that `type.kind` cannot have.
 void check_field_type(const FieldType& type, const std::string& where);

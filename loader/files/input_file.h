@@ -1,8 +1,10 @@
-// What sources share: the check of the input folder, and the fingerprint of a file.
+// What sources share: the checks of what they are given, and the fingerprint of a file.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -17,6 +19,17 @@ inline const std::filesystem::path& input_folder(const std::string& source, cons
   if (!std::filesystem::is_directory(folder))
     throw io_error(concat(folder.string(), ": no such folder; expected the input of source ", source));
   return folder;
+}
+
+/// Throws config_error where two of `paths` are one file or folder, whose samples would come twice.
+inline void check_each_once(const std::string& where, const std::vector<std::filesystem::path>& paths) {
+  std::map<std::filesystem::path, std::filesystem::path> seen;  // the path without links -> as it was given
+  for (const auto& path : paths) {
+    const auto [first, is_new] = seen.emplace(std::filesystem::weakly_canonical(path), path);
+    if (!is_new)
+      throw config_error(concat(where, ": ", path.string(), " is given twice, first as ", first->second.string(),
+                                "; expected each once (--sampler repeats samples)"));
+  }
 }
 
 /// Name, size and time of the last change, as a text that differs whenever the file was written in between. It is the

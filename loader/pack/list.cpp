@@ -73,9 +73,12 @@ class Lines {
 
   /// Returns whether there was one more.
   bool next(json& object) {
-    std::string line;
-    if (!std::getline(file_, line)) return false;
+    const bool is_whole(file_.getline(line_.get(), kMostLineBytes));
+    const auto count = static_cast<size_t>(file_.gcount());
+    if (count == 0) return false;
     ++number_;
+    if (!is_whole) throw corrupt_error(concat(where(), ": more than ", count, " bytes; expected shorter lines"));
+    const std::string line(line_.get(), count - (file_.eof() ? 0 : 1));  // without its end
     hash_ += line + '\n';
     if (hash_.size() > kHashed) hash_ = hash_text();
     object = detail::parse_strict_json(line, where(), 2);
@@ -111,7 +114,9 @@ class Lines {
 
  private:
   static constexpr size_t kHashed = 1 << 20;
+  static constexpr std::streamsize kMostLineBytes = 1 << 26;  // the first line has the names of all classes
   std::string name_, hash_;
+  std::unique_ptr<char[]> line_{new char[kMostLineBytes]};  // not cleared: most of it is never in memory
   std::ifstream file_;
   uint64_t number_ = 0;
 };

@@ -144,6 +144,18 @@ std::vector<PartShard> shards_of(const std::vector<Found>& parts) {
   return shards;
 }
 
+/// Pictures of one part are of one kind: where it is another than before, the first of them shows it.
+void add_part(const Found& part, const detail::Tally& tally, detail::Tally& total) {
+  try {
+    total.add(tally);
+  } catch (const Error& error) {
+    const auto& shards = part.manifest.shards;
+    const auto first = std::ranges::find_if(shards, [](const auto& shard) { return shard.first_id.has_value(); });
+    throw Error(error.kind(),
+                concat((part.folder / first->file).string(), ": id ", *first->first_id, ": ", error.what()));
+  }
+}
+
 Manifest merged_manifest(const std::vector<Found>& parts, const std::vector<PartShard>& shards) {
   Manifest manifest = parts.front().manifest;
   manifest.shards.clear();
@@ -155,7 +167,7 @@ Manifest merged_manifest(const std::vector<Found>& parts, const std::vector<Part
     if (!tally || tally->sample_count() != part.manifest.sample_count)
       throw corrupt_error(concat(part.path.string(), ": tally is of other samples than the manifest of that part; ",
                                  "expected to remove it and to pack that part again"));
-    total.add(*tally);
+    add_part(part, *tally, total);
     manifest.skipped_count += part.part.skipped_count;
     manifest.transcoded_count += part.manifest.transcoded_count;
     manifest.warned_count += part.manifest.warned_count;

@@ -16,11 +16,6 @@
 namespace penstock::detail {
 namespace {
 
-bool is_in_pixels(FieldKind kind) {
-  return kind == FieldKind::kBoxes || kind == FieldKind::kKeypoints || kind == FieldKind::kMask ||
-         kind == FieldKind::kInstances;
-}
-
 /// The picture as it is seen: height and width change places where its orientation turns it.
 Extent upright_extent(const Encoded& picture) {
   const auto [height, width, channels] = picture.extent;

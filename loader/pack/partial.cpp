@@ -127,7 +127,11 @@ void Partial::finish(size_t shard, const FinishedShard& finished) {
                                {"tally", finished.tally.numbers()}};
   if (finished.entry.first_id) state["first_id"] = *finished.entry.first_id;
   for (const auto& [id, reason] : finished.skipped) state["skipped"].push_back(std::pair(id, reason));
-  write_text(state_path(shard), state.dump() + "\n");
+  // Not synced, which would cost as much as a small shard: what a power cut leaves of it reads as a shard that is to be
+  // packed again.
+  AtomicFile file(state_path(shard));
+  file.write(state.dump() + "\n");
+  file.commit_as_new();
 }
 
 void Partial::publish(bool force) {

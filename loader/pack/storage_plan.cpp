@@ -7,6 +7,8 @@
 namespace penstock {
 namespace {
 
+constexpr double kMostNodes = 1e6;  // more are no advice
+
 PlannedForm planned(const StorageForm& form, const PlanTarget& target) {
   PlannedForm plan;
   const double node_link = target.link_bytes_per_second > 0 ? target.link_bytes_per_second / form.image_bytes : 0;
@@ -56,7 +58,8 @@ StoragePlan plan_storage(const std::vector<StorageForm>& forms, const PlanTarget
     if (is_better) plan.best = static_cast<int>(i);
   }
   const double node_rate = plan.forms[static_cast<size_t>(plan.nearest)].most / target.nodes;
-  if (node_rate > 0) plan.nodes_needed = static_cast<int>(std::ceil(target.images_per_second / node_rate));
+  const double nodes = node_rate > 0 ? std::ceil(target.images_per_second / node_rate) : 0;
+  if (nodes <= kMostNodes) plan.nodes_needed = static_cast<int>(nodes);
   return plan;
 }
 

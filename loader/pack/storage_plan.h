@@ -42,7 +42,8 @@ struct StoragePlan {
   /// same of the others. -1: none.
   int best = -1;
   int nearest = 0;  ///< The one that gives the most.
-  /// With which `nearest` is enough; 0 where more nodes are of no use, because its rate is 0.
+  /// With which `nearest` is enough; 0 where more nodes are of no use, because its rate is 0 or it would
+  /// take more than a million.
   int nodes_needed = 0;
 };
 

@@ -2,9 +2,13 @@
 #include "loader/pack/verify.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <sstream>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -111,26 +115,44 @@ void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const
   });
 }
 
+/// All digits, by which two numbers differ.
+template <class Number>
+std::string exact(Number number) {
+  std::ostringstream text;
+  text << std::setprecision(std::numeric_limits<double>::max_digits10) << number;
+  return text.str();
+}
+
+std::string extent_text(const std::optional<Extent>& extent) {
+  return extent ? concat("[", extent->height, ",", extent->width, ",", extent->channels, "]") : "null";
+}
+
 /// Compares the sum of all shards with the manifest. Only for whole shards, because otherwise the numbers disagree for
 /// known reasons.
 void check_totals(const fs::path& folder, const Manifest& manifest, const detail::Tally& total,
                   std::vector<uint64_t> ids, Problems& problems) {
-  const auto differs = [&](const char* key) {
-    problems.add(
-        concat((folder / "manifest.json").string(), ": ", key, " is not what the shards hold; pack them again"));
+  const auto differs = [&](const std::string& key, const std::string& stated, const std::string& expected) {
+    problems.add(concat((folder / "manifest.json").string(), ": ", key, " is ", stated, "; expected ", expected,
+                        ", as the shards hold: pack them again"));
+  };
+  const auto compare = [&](const char* key, const auto& stated, const auto& expected) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (stated[i] != expected[i]) return differs(concat(key, "[", i, "]"), exact(stated[i]), exact(expected[i]));
   };
   std::sort(ids.begin(), ids.end());
   const auto twin = std::adjacent_find(ids.begin(), ids.end());
   if (twin != ids.end()) problems.add(concat(folder.string(), ": id ", *twin, " occurs twice; expected every id once"));
   const auto statistics = total.statistics();
-  if (total.class_counts() != manifest.class_counts) differs("class_counts");
+  compare("class_counts", manifest.class_counts, total.class_counts());
   for (size_t i = 0; i < manifest.fields.size(); ++i)
-    if (total.field_most(i) != manifest.fields[i].most) differs("fields");
-  if (total.channels() != manifest.channels) differs("channels");
-  if (total.pixels() != manifest.pixels) differs("pixels");
-  if (total.extent() != manifest.extent) differs("extent");
-  if (statistics.mean != manifest.statistics.mean) differs("mean");
-  if (statistics.deviation != manifest.statistics.deviation) differs("deviation");
+    if (const auto& type = manifest.fields[i]; total.field_most(i) != type.most)
+      differs(concat("fields: ", in_quotes(type.name), ": most"), exact(type.most), exact(total.field_most(i)));
+  if (total.channels() != manifest.channels) differs("channels", exact(manifest.channels), exact(total.channels()));
+  if (total.pixels() != manifest.pixels)
+    differs("pixels", pixel_type_name(manifest.pixels), pixel_type_name(total.pixels()));
+  if (total.extent() != manifest.extent) differs("extent", extent_text(manifest.extent), extent_text(total.extent()));
+  compare("mean", manifest.statistics.mean, statistics.mean);
+  compare("deviation", manifest.statistics.deviation, statistics.deviation);
 }
 
 /// Whatever opening the split refuses, such as a first_id that is not that of its shard. Requires whole shards.

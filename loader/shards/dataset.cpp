@@ -67,8 +67,10 @@ void check_most(const std::filesystem::path& folder, const Manifest& manifest,
 }
 
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
-  for (const auto& candidate : {folder, folder / split})
-    if (has_manifest(candidate)) return candidate;
+  const std::vector<std::string> known{"train", "test", "all"};  // no other name, such as .., leads anywhere
+  const bool is_known = std::find(known.begin(), known.end(), split) != known.end();
+  if (has_manifest(folder)) return folder;
+  if (is_known && has_manifest(folder / split)) return folder / split;
   const auto can_be_seen = [](const std::filesystem::path& candidate) {
     try {
       return has_manifest(candidate);
@@ -77,8 +79,12 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
     }
   };
   std::vector<std::string> splits;
-  for (const auto& name : {"train", "test", "all"})
+  for (const auto& name : known)
     if (can_be_seen(folder / name)) splits.push_back(name);
+  if (!is_known) {
+    throw config_error(concat(folder.string(), ": split is ", in_quotes(split), "; expected ",
+                              splits.empty() ? "train, test or all" : concat(join(splits, " or "), ", as is there")));
+  }
   const std::string expected = splits.empty() ? "a data set or a split's folder, as shardprep writes them"
                                               : concat("split ", join(splits, " or "), ", as is there");
   throw io_error(concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected));

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/input_file.h"
 #include "loader/sources/coco_annotations.h"
 #include "loader/sources/picture_files.h"
 #include "loader/sources/split_names.h"
@@ -92,6 +93,7 @@ Place find_annotations(const Spec& spec, const fs::path& input, const std::strin
       if (!fs::is_regular_file(place.files.back()))
         throw io_error(concat((input / name).string(), ": is not there; expected the annotations of source coco"));
     }
+    detail::check_each_once(spec.where(), place.files);
     place.name = name_in(place.files.front());
     return place;
   }

@@ -121,7 +121,8 @@ void CocoAnnotations::read_categories(const std::vector<Json>& records) {
           concat(file_, ": category ", id, ": keypoints is ", shortened(names->dump()), "; expected a list of names"));
     const auto found = names->get<std::vector<std::string>>();
     if (!keypoint_names_.empty() && keypoint_names_ != found)
-      throw corrupt_error(concat(file_, ": categories have different key points; expected the same in all"));
+      throw corrupt_error(concat(file_, ": category ", id, ": keypoints are ", shortened(join(found)), "; expected ",
+                                 shortened(join(keypoint_names_)), ", as another category has"));
     keypoint_names_ = found;
   }
   if (options_.are_ids) return;
@@ -148,17 +149,22 @@ void CocoAnnotations::add_picture(const Json& record) {
   pictures_.push_back(std::move(picture));
 }
 
+std::string CocoAnnotations::place_of(const Json& record, int64_t image_id) const {
+  const auto id = record.find("id");
+  return concat(file_, ": image ", image_id, id == record.end() ? "" : concat(", annotation ", shortened(id->dump())));
+}
+
 void CocoAnnotations::add_annotation(const Json& record) {
   const int64_t id = whole_of(record, "image_id", concat(file_, ": annotations"));
   const auto found = picture_of_id_.find(id);
   if (found == picture_of_id_.end())
-    throw corrupt_error(concat(file_, ": an annotation of image ", id, "; expected one of \"images\""));
+    throw corrupt_error(concat(place_of(record, id), ": image_id is ", id, "; expected one of \"images\""));
   Objects& objects = objects_[found->second];
   const auto caption = record.find("caption");
   if (caption != record.end()) {
     if (!caption->is_string())
       throw corrupt_error(
-          concat(file_, ": image ", id, ": caption is ", shortened(caption->dump()), "; expected a text"));
+          concat(place_of(record, id), ": caption is ", shortened(caption->dump()), "; expected a text"));
     std::string text = caption->get<std::string>();
     std::replace(text.begin(), text.end(), '\n', ' ');
     if (!objects.captions.empty()) objects.captions += '\n';
@@ -172,7 +178,7 @@ void CocoAnnotations::add_annotation(const Json& record) {
 }
 
 void CocoAnnotations::add_object(const Json& record, Objects& objects, const Picture& picture) {
-  const std::string where = concat(file_, ": image ", picture.id);
+  const std::string where = place_of(record, picture.id);
   if (!object_file_.empty() && object_file_ != file_)
     throw config_error(
         concat("source coco: boxes in ", object_file_, " and ", file_, "; expected one file with boxes"));
@@ -192,25 +198,25 @@ void CocoAnnotations::add_object(const Json& record, Objects& objects, const Pic
     throw corrupt_error(concat(where, ": area is ", shortened(area->dump()), "; expected a number"));
   append_number(objects.area, f32_of(area != record.end() ? area->get<double>() : box[2] * box[3], "area", where));
   append_number(objects.crowd, static_cast<uint8_t>(is_crowd_of(record, where)));
-  if (!keypoint_names_.empty()) add_keypoints(record, objects);
+  if (!keypoint_names_.empty()) add_keypoints(record, objects, where);
   if (options_.has_masks) add_mask(record, objects, picture);
   has_masks_ |= options_.has_masks && record.contains("segmentation");
 }
 
-void CocoAnnotations::add_keypoints(const Json& record, Objects& objects) const {
+void CocoAnnotations::add_keypoints(const Json& record, Objects& objects, const std::string& where) const {
   const size_t count = 3 * keypoint_names_.size();
   std::vector<double> numbers(count);
-  if (record.contains("keypoints")) numbers = numbers_of(record["keypoints"], "keypoints", file_);
+  if (record.contains("keypoints")) numbers = numbers_of(record["keypoints"], "keypoints", where);
   if (numbers.size() != count)
-    throw corrupt_error(concat(file_, ": ", numbers.size(), " numbers of key points; expected ", count));
-  for (const double number : numbers) append_number(objects.keypoints, f32_of(number, "keypoints", file_));
+    throw corrupt_error(concat(where, ": ", numbers.size(), " numbers of key points; expected ", count));
+  for (const double number : numbers) append_number(objects.keypoints, f32_of(number, "keypoints", where));
 }
 
 void CocoAnnotations::add_mask(const Json& record, Objects& objects, const Picture& picture) const {
   InstanceMask& mask = objects.masks.emplace_back();
   const auto found = record.find("segmentation");
   if (found == record.end()) return;
-  const std::string where = concat(file_, ": image ", picture.id);
+  const std::string where = place_of(record, picture.id);
   if (found->is_array()) {
     for (const auto& item : *found) {
       const auto numbers = numbers_of(item, "segmentation", where);

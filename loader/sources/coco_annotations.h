@@ -53,7 +53,9 @@ class CocoAnnotations {
   void add_annotation(const Json& record);
   void add_object(const Json& record, Objects& objects, const Picture& picture);
   void add_mask(const Json& record, Objects& objects, const Picture& picture) const;
-  void add_keypoints(const Json& record, Objects& objects) const;
+  void add_keypoints(const Json& record, Objects& objects, const std::string& where) const;
+  /// "instances.json: image 5, annotation 17", for messages.
+  std::string place_of(const Json& record, int64_t image_id) const;
   void sort_pictures();
 
   CocoOptions options_;

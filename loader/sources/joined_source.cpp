@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/input_file.h"
 
 namespace penstock::detail {
 namespace {
@@ -90,12 +91,18 @@ class JoinedSource final : public Source {
     };
     if (source.class_names().empty() != first.class_names().empty())
       throw refuse(source.class_names().empty() ? "has no classes" : "has classes");
-    if (source.raw_extent() != first.raw_extent()) throw refuse("has raw pictures of another size");
+    const auto size_text = [](const std::optional<Extent>& extent) {
+      return extent ? concat(extent->height, " x ", extent->width, " x ", extent->channels) : "any size in files";
+    };
+    if (source.raw_extent() != first.raw_extent())
+      throw refuse(
+          concat("has pictures of ", size_text(source.raw_extent()), " and not ", size_text(first.raw_extent())));
     const auto types = source.fields(), expected = first.fields();
-    if (types.size() != expected.size()) throw refuse(concat("has ", types.size(), " fields"));
+    if (types.size() != expected.size())
+      throw refuse(concat("has ", types.size(), " fields and not ", expected.size()));
     for (size_t i = 0; i < types.size(); ++i)
       if (types[i] != expected[i])
-        throw refuse(concat("has the field ", in_quotes(types[i].name), " with another name, dtype or shape"));
+        throw refuse(concat("has the field ", type_text(types[i]), " and not ", type_text(expected[i])));
   }
 
   void join_classes() {
@@ -132,6 +139,7 @@ std::unique_ptr<Source> open_source(const Spec& spec, const fs::path& input, con
   if (more_inputs.empty()) return SourceRegistry::make(spec, input, split);
   std::vector<fs::path> inputs{input};
   inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
+  check_each_once("input", inputs);
   std::vector<std::unique_ptr<Source>> sources;
   for (const auto& each : inputs) sources.push_back(SourceRegistry::make(spec, each, split));
   return join_sources(std::move(sources), inputs);

@@ -239,9 +239,9 @@ class WebDataset final : public Source {
           type.dtype == array.dtype && type.shape.size() == array.shape.size() &&
           (array.shape.empty() || std::equal(array.shape.begin() + 1, array.shape.end(), type.shape.begin() + 1));
       if (!is_alike)
-        throw corrupt_error(concat(".", endings_[i],
-                                   " has another dtype or shape than in the samples before; expected that "
-                                   "only the first size differs"));
+        throw corrupt_error(concat(".", endings_[i], " is ", dtype_name(array.dtype), " ", shape_text(array.shape),
+                                   "; expected ", dtype_name(type.dtype), " ", shape_text(type.shape),
+                                   ", as in the samples before, of which only the first size may differ"));
       if (!array.shape.empty() && array.shape[0] != type.shape[0]) type.shape[0] = FieldType::kVariable;
     }
   }
@@ -316,6 +316,7 @@ std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& patte
     if (!detail::is_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
     tars.emplace_back(name);
   }
+  detail::check_each_once(spec.where(), tars);
   return tars;
 }
 

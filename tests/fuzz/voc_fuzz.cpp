@@ -4,6 +4,7 @@
 
 #include "loader/sources/source.h"
 #include "tests/fuzz/fuzz_pictures.h"
+#include "tests/fuzz/read_source.h"
 
 namespace penstock {
 namespace {
@@ -38,18 +39,6 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-void read_all(const fs::path& folder, bool has_masks) {
-  const auto source = SourceRegistry::make(
-      parse_spec("source", has_masks ? "voc(masks=class)" : "voc(set=Segmentation)"), folder, "train");
-  const auto types = source->fields();
-  for (uint64_t i = 0; i < source->size(); ++i) {
-    const auto sample = source->read(i);
-    if (sample.fields.size() != types.size()) std::abort();
-    for (size_t field = 0; field < types.size(); ++field)
-      check_field_value(types[field], sample.fields[field], sample.extent.height, sample.extent.width);
-  }
-}
-
 }  // namespace
 }  // namespace penstock
 
@@ -67,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   folder.link("ImageSets/Segmentation/train.txt", list);
   folder.link("SegmentationClass/x.png", mask);
   try {
-    read_all(folder.path(), is_mask);
+    const auto spec = parse_spec("source", is_mask ? "voc(masks=class)" : "voc(set=Segmentation)");
+    fuzzing::read_source(*SourceRegistry::make(spec, folder.path(), "train"));
   } catch (const Error&) {
   }
   return 0;

@@ -7,6 +7,7 @@
 #include "loader/import/tar.h"
 #include "loader/sources/source.h"
 #include "tests/fuzz/fuzz_pictures.h"
+#include "tests/fuzz/read_source.h"
 
 namespace penstock {
 namespace {
@@ -38,19 +39,6 @@ bool has_slow_pictures(std::span<const uint8_t> tar) {
   return is_slow;
 }
 
-void read_all(const std::string& file) {
-  const auto source = SourceRegistry::make(parse_spec("source", "webdataset"), file, "train");
-  const auto types = source->fields();
-  const auto names = source->class_names();
-  for (uint64_t i = 0; i < source->size(); ++i) {
-    if (!names.empty() && static_cast<uint64_t>(source->label(i)) >= names.size()) std::abort();
-    const auto sample = source->read(i);
-    if (sample.fields.size() != types.size()) std::abort();
-    for (size_t field = 0; field < types.size(); ++field)
-      check_field_value(types[field], sample.fields[field], sample.extent.height, sample.extent.width);
-  }
-}
-
 }  // namespace
 }  // namespace penstock
 
@@ -61,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     if (has_slow_pictures(tar)) return 0;
     const fuzzing::MemoryFile file(tar);
-    read_all(file.path());
+    fuzzing::read_source(*SourceRegistry::make(parse_spec("source", "webdataset"), file.path(), "train"));
   } catch (const Error&) {
   }
   return 0;

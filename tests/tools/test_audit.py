@@ -62,10 +62,10 @@ def test_an_audit_of_a_subset_counts_its_samples(data, tmp_path):
 
 def test_an_audit_refuses_in_one_line(data):
     for arguments, expected in (
-            (["--sampler", "uniform"], "--audit with --sampler uniform, which has samples more or less often; expected no sampler"),
-            (["--shuffle", "rank-local"], "--audit with --shuffle rank-local, where each rank has an order of its own; expected another"),
+            (["--sampler", "uniform"], "--sampler: is \"uniform\" with --audit, and has samples more or less often; expected no sampler"),
+            (["--shuffle", "rank-local"], "--shuffle: is \"rank-local\" with --audit, where each rank has an order of its own; expected another"),
             (["--batch-size", 4000], "--audit: 2,000 samples with a batch size of 4000; expected a full batch"),
-            (["--digest"], "--audit with --digest; expected one of the two")):
+            (["--digest"], "--audit: is given with --digest; expected one of the two")):
         done = loadbench("--data", data, "--audit", *arguments)
         assert (done.returncode, done.stderr) == (2, f"loadbench: {expected}\n")
 

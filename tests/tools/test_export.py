@@ -1,6 +1,9 @@
 """Several inputs of shardprep pack, and shardprep export, whose data sets come back."""
 import io
 import json
+import os
+import re
+import resource
 import tarfile
 
 import numpy as np
@@ -19,12 +22,15 @@ def test_several_inputs(tmp_path):
     assert [sample["label"] for sample in samples_of(tmp_path / "out/train").values()] == [1, 2, 0, 2]
     back = unpacked(tmp_path / "out", tmp_path / "back")
     assert sorted(str(path.relative_to(back)) for path in back.rglob("*.png")) == ["data-1/b/1.png", "data-1/c/1.png", "data-2/a/1.png", "data-2/c/1.png"]
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    twice = pack("image-folder", [tmp_path / "one/data", tmp_path / "two/data", tmp_path / "link/data"], tmp_path / "no", code=2).stderr
+    assert f"input: {tmp_path}/link/data is given twice, first as {tmp_path}/one/data; expected each once" in twice and twice.count("\n") == 1
     save(tmp_path / "list/a.png")
     write_csv(tmp_path / "list/train.csv", [["path", "n"], ["a.png", "1"]])
     save(tmp_path / "other/a.png")
     write_csv(tmp_path / "other/train.csv", [["path", "m"], ["a.png", "1"]])
     refused = pack("csv", [tmp_path / "list", tmp_path / "other"], tmp_path / "no", code=2)
-    assert 'has the field "m" with another name' in refused.stderr and refused.stderr.count("\n") == 1
+    assert 'has the field "m": number I64 [] and not "n": number I64 []' in refused.stderr and refused.stderr.count("\n") == 1
 
 
 @pytest.fixture
@@ -95,8 +101,24 @@ def test_export_to_webdataset_comes_back(tmp_path, packed):
 
 
 def test_export_writes_into_a_new_folder_alone(tmp_path, packed):
-    assert "exists already" in run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
+    refused = run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
+    assert re.search(r'/in has ".*" in it; expected a new or empty folder', refused)
     assert 'unknown' in run("export", packed, "--to", "parquet", "--out", tmp_path / "x", code=2).stderr
+
+
+@pytest.mark.parametrize("command", [("unpack",), ("export", "--to", "image-folder"), ("export", "--to", "webdataset")])
+def test_what_fails_leaves_nothing_that_blocks_the_next_try(tmp_path, packed, command):
+    left = tmp_path / "files/.shardprep.partial/train"  # of a process that was killed
+    left.mkdir(parents=True)
+    (left / "classes.txt").touch()
+    run(*command, packed, "--out", tmp_path / "files", code=3, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99)))
+    assert os.listdir(tmp_path / "files") == []
+    run(*command, packed, "--out", tmp_path / "new", code=3, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99)))
+    assert not (tmp_path / "new").exists()
+    left.mkdir(parents=True)
+    (left / "classes.txt").touch()
+    run(*command, packed, "--out", tmp_path / "files")
+    assert not (tmp_path / "files/.shardprep.partial").exists() and not (tmp_path / "files/train/classes.txt").exists()
 
 
 def test_a_file_that_a_list_names_twice_is_written_twice(tmp_path):

@@ -1,4 +1,5 @@
 """shardprep plan: it prints a choice whose command works, and says what is the nearest where nothing reaches the target."""
+import json
 import re
 import shlex
 import subprocess
@@ -7,7 +8,7 @@ import numpy
 import pytest
 from PIL import Image
 
-from shardprep_tool import SHARDPREP, run
+from shardprep_tool import SHARDPREP, manifest_of, run
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +54,39 @@ def test_a_target_that_nothing_reaches_names_the_nearest(photos):
     assert "where the link is the limit; expected that or less, or --nodes " in done.stderr
 
 
-def test_a_packed_set_and_raw_pixels_are_planned_for(photos, tmp_path):
-    run("pack", "--source", "image-folder", "--input", photos, "--out", tmp_path / "packed")
-    assert "\nplan: --encode" in plan(1, "--data", tmp_path / "packed").stdout
+def test_raw_pixels_are_planned_for(tmp_path):
     done = plan(1, "--source", "digits(count=200,size=28)")
     assert "--encode auto" in done.stdout and "--encode raw" not in done.stdout
     run("pack", "--source", "digits(count=200,size=28)", "--out", tmp_path / "digits")
-    assert "\nplan: --encode auto" in plan(1, "--data", tmp_path / "digits").stdout
+    assert f"\nrun: nothing; {tmp_path}/digits is stored so\n" in plan(1, "--data", tmp_path / "digits").stdout
+
+
+def test_fields_come_back_by_the_command_and_no_form_is_offered_that_pack_refuses(photos, tmp_path):
+    lines = [{"path": f"class{i % 2}/{i}.jpg", "label": str(i % 2), "box": [[0, 0, i + 1, 9]], "n": i} for i in range(12)]
+    (photos / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    small = ("--augment", "resize(size=96),center-crop(size=96),normalize")
+    source = ("--source", "jsonl(boxes=box)", "--input", photos)
+    run("pack", *source, "--out", tmp_path / "packed")
+    done = plan(1, "--data", tmp_path / "packed", *small).stdout
+    assert " --resize " not in done
+    commands = re.search(r"^run: (.*)$", done, re.MULTILINE)[1].replace("OUT", str(tmp_path / "out")).replace("FILES", str(tmp_path / "files"))
+    subprocess.run(commands.replace("shardprep", str(SHARDPREP)), shell=True, check=True, stdout=subprocess.DEVNULL)
+    again, first = (manifest_of(tmp_path / name / "train") for name in ("out", "packed"))
+    assert again["fields"] == first["fields"] and again["class_names"] == first["class_names"] and list(first["fields"]) == ["box", "n"]
+
+
+def test_sixteen_bits_are_planned_for_as_they_are_packed(tmp_path):
+    for i in range(2):
+        Image.fromarray(numpy.arange(400, dtype="u2").reshape(20, 20) * 100).save(tmp_path / f"{i}.png")
+    source = ("--source", "flat", "--input", tmp_path)
+    assert "--sixteen-bit" in plan(1, *source, "--split", "all", code=2).stderr
+    kept = plan(1, *source, "--split", "all", "--sixteen-bit", "keep").stdout
+    assert re.search(r"^run: .* --split all --out OUT --encode \w+ --sixteen-bit keep$", kept, re.MULTILINE) and "--encode raw" not in kept
 
 
 @pytest.mark.parametrize("arguments, error", [
     (("--target", 0, "--source", "digits"), "--target: is 0; expected images per second, more than 0"),
+    (("--target", "1e300", "--source", "digits"), "--target: is 1e+300; expected images per second, more than 0 and up to 1,000,000,000"),
     (("--target", "nan", "--source", "digits"), '--target: is "nan"; expected'),
     (("--target", 1, "--source", "digits", "--link=-1"), "--link: is -1; expected MB/s"),
     (("--target", 1, "--source", "digits", "--nodes", 0), "--nodes: is 0; expected 1 or more"),

@@ -278,7 +278,7 @@ def test_a_file_that_cannot_be_unpacked_whole_is_not_left_under_its_name(tmp_pat
     (tmp_path / "out").mkdir()
     error = run("unpack", tmp_path / "in", "--out", tmp_path / "out", code=3,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99))).stderr
-    assert re.fullmatch(r"shardprep: .*/out/train/\d/\d.png: File too large; expected to write .*\n", error)
+    assert re.fullmatch(r"shardprep: .*/out/.shardprep.partial/train/\d/\d.png: File too large; expected to write .*\n", error)
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 

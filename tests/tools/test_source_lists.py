@@ -80,7 +80,7 @@ ROW = {"path": "a.png", "label": "x"}
     ("csv(label=klass)", [ROW], 2, 'source csv: label is "klass"; expected one of the columns path, label'),
     ("csv(fields=a:b)", [ROW], 2, 'fields has "a"; expected some of the columns'),
     ("csv", [ROW, {"path": "b.png", "label": "x"}], 3, "list.csv: row 2: "),
-    ("csv", [ROW, {"path": "a.png", "label": "y"}], 4, '"a.png" has another label than in '),
+    ("csv", [ROW, {"path": "a.png", "label": "y"}], 4, '"a.png" has label "y", and in '),
     ("csv", [{"path": "../a.png", "label": "x"}], 4, "path is \"../a.png\"; expected a file, without '..'"),
     ("csv", [{"path": "", "label": "x"}], 4, 'column "path" is ""; expected a text'),
     ("csv", [{"name": "a.png"}], 2, "no column path, file_name, image, filename or file; expected path=COLUMN"),

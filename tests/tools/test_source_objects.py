@@ -63,7 +63,7 @@ def change(annotations, section, number, **values):
 
 
 @pytest.mark.parametrize("annotations, message", [
-    (change(coco(), "annotations", 0, image_id=8), 'an annotation of image 8; expected one of "images"'),
+    (change(coco(), "annotations", 0, image_id=8), 'image_id is 8; expected one of "images"'),
     (change(coco(), "annotations", 0, category_id=8), 'category_id is 8; expected one of "categories"'),
     (change(coco(), "annotations", 0, bbox=[1, 2, 3]), "bbox has 3 numbers"),
     (change(coco(), "annotations", 0, bbox=[1, 2, -3, 4]), "expected x0 <= x1"),
@@ -76,11 +76,11 @@ def change(annotations, section, number, **values):
     (change(coco(), "images", 0, id=2 ** 63), "id is 9223372036854775808; expected less than 2^63"),
     (change(coco(), "categories", 0, id=18), "category 18: the id comes twice"),
     (change(coco(), "categories", 0, keypoints=["nose", 5]), 'category 90: keypoints is ["nose",5]; expected a list of names'),
-    (change(coco(), "annotations", 0, area="big"), 'image 30: area is "big"; expected a number'),
-    (change(coco(), "annotations", 0, area=1e300), "image 30: area has 1e+300; expected numbers of f32"),
-    (change(coco(), "annotations", 0, iscrowd=2), "image 30: iscrowd is 2; expected 0 or 1"),
-    (change(coco(), "annotations", 0, iscrowd="no"), 'image 30: iscrowd is "no"; expected 0 or 1'),
-    (change(coco(), "annotations", 0, caption=5), "image 30: caption is 5; expected a text"),
+    (change(coco(), "annotations", 0, area="big"), 'image 30, annotation 1: area is "big"; expected a number'),
+    (change(coco(), "annotations", 0, area=1e300), "image 30, annotation 1: area has 1e+300; expected numbers of f32"),
+    (change(coco(), "annotations", 0, iscrowd=2), "image 30, annotation 1: iscrowd is 2; expected 0 or 1"),
+    (change(coco(), "annotations", 0, iscrowd="no"), 'image 30, annotation 1: iscrowd is "no"; expected 0 or 1'),
+    (change(coco(), "annotations", 0, caption=5), "image 30, annotation 1: caption is 5; expected a text"),
     (coco() | {"annotations": coco()["annotations"] + [{"id": 9, "image_id": 7, "category_id": 18}]}, "image 7: no bbox; expected one"),
     (coco() | {"annotations": {"1": {}}}, '"annotations" is an object; expected a list of objects'),
     (coco() | {"annotations": [5]}, '"annotations" has 5; expected a list of objects'),

@@ -60,7 +60,7 @@ PICTURE = ("a.png", png_bytes())
     ([PICTURE, ("b.png", PICTURE[1]), ("b.txt", b"x")], "a file .txt, which the first sample has not"),
     ([PICTURE, ("a.npy", npy_bytes(np.array([{}], dtype=object), allow_pickle=True))], "which is a pickle"),
     ([PICTURE, ("a.npy", npy_bytes(np.zeros(3))[:-1])], "23 bytes of data, 24 by its shape"),
-    ([PICTURE, ("a.npy", npy_bytes(np.zeros((2, 3)))), ("b.png", PICTURE[1]), ("b.npy", npy_bytes(np.zeros((2, 4))))], "has another dtype or shape"),
+    ([PICTURE, ("a.npy", npy_bytes(np.zeros((2, 3)))), ("b.png", PICTURE[1]), ("b.npy", npy_bytes(np.zeros((2, 4))))], ".npy is F64 [2, 4]; expected F64 [2, 3], as in the samples before"),
     ([("a.txt", b"x")], "no picture"),
 ])
 def test_bad_tars_are_refused_in_one_line(tmp_path, members, message):
@@ -167,6 +167,10 @@ def test_names_in_braces(tmp_path):
     pack("webdataset", tmp_path / "in/{a,b}-01.tar", tmp_path / "two")
     assert names(tmp_path / "two") == ["a-01", "b-01"]
     assert "c-01.tar: is not there" in pack("webdataset", tmp_path / "in/{a,c}-01.tar", tmp_path / "no", code=3).stderr
+    (tmp_path / "in/link-01.tar").symlink_to(tmp_path / "in/a-01.tar")
+    for names in ("a,a", "a,link"):
+        twice = pack(f"webdataset(shards={{{names}}}-01.tar)", tmp_path / "in", tmp_path / "no", code=2).stderr
+        assert f"/in/{names[2:]}-01.tar is given twice, first as {tmp_path}/in/a-01.tar; expected each once" in twice and twice.count("\n") == 1
     assert 'the pattern has "{1}"' in pack("webdataset(shards={1})", tmp_path / "in", tmp_path / "no", code=2).stderr
 
 

@@ -348,8 +348,7 @@ def predicted_ms(mode, single, one):
     """The step of a mode over a network of 1 ms and 1 GB/s, by its formula, from the summary of `single`."""
     phase = single["phase_ms"]
     fixed, load, compute = phase["host_to_device"] + phase["other"], phase["wait"], phase["forward"] + phase["backward"]
-    update = phase["optimizer"]
-    parameters = single["tensor_memory"]["parameters"]["bytes"][0]
+    update, parameters = phase["optimizer"], single["tensor_memory"]["parameters"]["bytes"][0]
     if mode == "dp":  # the parameters to the other replica, and its gradients back
         return fixed + load + update + compute / 2 + 2 * (parameters / 1e6 + 1)
     if mode.startswith("ddp"):  # one bucket of 16-bit numbers, which backward cannot hide; two ranks, two delays
@@ -382,18 +381,15 @@ def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
         assert sum(one["peak_memory_bytes_of_ranks"]) == one["peak_memory_bytes"]
         assert float(row["total s"]) == pytest.approx(one["train_seconds"], abs=6e-4)
     for row, one in list(zip(table, found))[1:4]:
-        steps = sum(found[0]["phase_ms"].values())
-        expected = found[0]["train_seconds"] * predicted_ms(row["mode"], found[0], one) / steps
+        expected = found[0]["train_seconds"] * predicted_ms(row["mode"], found[0], one) / sum(found[0]["phase_ms"].values())
         assert float(row["formula s"]) == pytest.approx(expected, abs=6e-4), row
-        error = 100 * (float(row["formula s"]) / float(row["total s"]) - 1)
-        assert int(row["formula error"].rstrip(" %")) == pytest.approx(error, abs=1), row
+        assert int(row["formula error"].rstrip(" %")) == pytest.approx(100 * (float(row["formula s"]) / float(row["total s"]) - 1), abs=1), row
     assert [(row["formula s"], row["formula error"]) for row in (table[0], table[4])] == [("-", "-"), ("no prediction", "-")]
     trained = [row["trains as single"] for row in table]
     assert trained[:2] + trained[3:] == ["same"] * 4 and re.fullmatch(r"within 0\.000\d+", trained[2]), trained
     assert "## Modes [emulated]" in (out / "study.md").read_text()
     page = (out / "report.html").read_text()
-    assert "speed-up of every mode over single" in page and "<th>trains as single</th>" in page
-    assert "ddp: o + l / W + u + t / W" in page  # the formulas
+    assert "speed-up of every mode over single" in page and "<th>trains as single</th>" in page and "ddp: o + l / W + u + t / W" in page
     assert (out / "chart-modes.png").stat().st_size > 5_000
     # The bubble of the table is the one that the run itself has told, which is of all ranks.
     assert [row["bubble"] for row in table] == [f"{100 * one.get('bubble', {}).get('measured', 0):.0f} %" for one in found]

@@ -57,10 +57,11 @@ AuditedOrder audited(const Dataset& dataset, const SampleOrder& order, uint64_t 
 void refuse(const BenchOptions& options, uint64_t rows) {
   const auto& loader = options.loader;
   if (!loader.sampler.empty())
-    throw config_error(concat("--audit with --sampler ", loader.sampler,
-                              ", which has samples more or less often; expected no sampler"));
+    throw config_error(concat("--sampler: is ", in_quotes(loader.sampler),
+                              " with --audit, and has samples more or less often; expected no sampler"));
   if (loader.shuffle == Shuffle::kRankLocal)
-    throw config_error("--audit with --shuffle rank-local, where each rank has an order of its own; expected another");
+    throw config_error(concat("--shuffle: is ", in_quotes(loader.shuffle.text()),
+                              " with --audit, where each rank has an order of its own; expected another"));
   if (rows < static_cast<uint64_t>(loader.batch_size))
     throw config_error(concat("--audit: ", count_text(rows, "sample"), " with a batch size of ", loader.batch_size,
                               "; expected a full batch"));

@@ -50,7 +50,7 @@ void check(const BenchOptions& options) {
     throw config_error(concat("--batches: is ", options.max_batches, "; expected 0 (all) or more"));
   if (options.has_all_ranks && (options.all_ranks < 1 || !options.digest))
     throw config_error(concat("--all-ranks: is ", options.all_ranks, "; expected 1 or more, and --digest with it"));
-  if (options.audit && options.digest) throw config_error("--audit with --digest; expected one of the two");
+  if (options.audit && options.digest) throw config_error("--audit: is given with --digest; expected one of the two");
   if (options.all_ranks > 0 && (options.loader.world_size > 1 || options.loader.rank != 0)) {
     const bool is_world = options.loader.world_size > 1;
     throw config_error(concat(is_world ? "--world-size" : "--rank", ": is ",

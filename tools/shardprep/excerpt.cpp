@@ -51,6 +51,8 @@ class PackedSource final : public Source {
   uint64_t size() const override { return dataset_->size(); }
   std::vector<std::string> class_names() const override { return dataset_->manifest().class_names; }
   int64_t label(uint64_t index) const override { return dataset_->at(index).label; }
+  /// For what may be done with them: read() leaves them out.
+  std::vector<FieldType> fields() const override { return dataset_->manifest().fields; }
   std::string fingerprint() const override { return dataset_->folder().string(); }
   std::string where(uint64_t index) const override { return dataset_->where(index); }
   std::optional<Extent> raw_extent() const override { return is_raw_ ? dataset_->manifest().extent : std::nullopt; }

@@ -75,12 +75,6 @@ bool add_numbers(Dtype dtype, FieldBytes bytes, NumberSums& sums) {
   return false;
 }
 
-std::string shape_text(const FieldType& type) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : type.shape) sizes.push_back(size < 0 ? "n" : std::to_string(size));
-  return concat("[", join(sizes, ", "), "]");
-}
-
 }  // namespace
 
 void print_fields(const Dataset& dataset) {
@@ -98,7 +92,7 @@ void print_fields(const Dataset& dataset) {
       entry_count += bytes.size() / type.entry_bytes();
       if (is_number) is_known = add_numbers(type.dtype, bytes, sums);
     }
-    std::string text = concat(field_kind_name(type.kind), " ", dtype_name(type.dtype), " ", shape_text(type));
+    std::string text = concat(field_kind_name(type.kind), " ", dtype_name(type.dtype), " ", shape_text(type.shape));
     if (!type.of.empty()) text += concat(" of ", type.of);
     if (type.is_variable()) text += concat(", ", entry_count, " in all, at most ", type.most, " of a sample");
     if (is_known && sums.count > 0)

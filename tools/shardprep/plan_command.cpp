@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/choice.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/number_text.h"
@@ -24,8 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kMostTarget = 1'000'000'000;  // images/s: more than all GPUs of a cluster take
+
 struct PlanArguments {
-  std::string source, input, split = "train", data, augment;
+  std::string source, input, split = "train", data, augment, sixteen_bit = "refuse";
   std::vector<std::string> plugins;
   double target = 0, link = 0;  // images/s, MB/s
   int nodes = 1;
@@ -34,8 +37,9 @@ struct PlanArguments {
 };
 
 void check(const PlanArguments& arguments) {
-  if (!(arguments.target > 0 && std::isfinite(arguments.target)))
-    throw config_error(concat("--target: is ", arguments.target, "; expected images per second, more than 0"));
+  if (!(arguments.target > 0 && arguments.target <= kMostTarget))
+    throw config_error(concat("--target: is ", arguments.target, "; expected images per second, more than 0 and up to ",
+                              grouped(kMostTarget)));
   if (!(arguments.link >= 0 && std::isfinite(arguments.link)))
     throw config_error(concat("--link: is ", arguments.link, "; expected MB/s, or 0 for no limit"));
   if (arguments.nodes < 1) throw config_error(concat("--nodes: is ", arguments.nodes, "; expected 1 or more"));
@@ -46,7 +50,7 @@ void check(const PlanArguments& arguments) {
   }
 }
 
-/// The source that is planned for, its name, and how a command of pack begins.
+/// The source that is planned for, its name, and how a command of pack begins; "" where nothing is to be done.
 struct Planned {
   std::shared_ptr<const Source> source;
   std::string name, command;
@@ -57,9 +61,12 @@ Planned planned(const PlanArguments& arguments) {
   if (!arguments.data.empty()) {
     const auto folders = split_folders(arguments.data, split);
     const Manifest manifest = read_manifest(folders.front());
-    return {packed_source(folders.front()), manifest.source,
-            concat("shardprep unpack ", arguments.data, " --out FILES, then shardprep pack --source image-folder ",
-                   "--input FILES --split ", split)};
+    auto source = packed_source(folders.front());
+    if (source->raw_extent()) return {std::move(source), manifest.source, ""};
+    // Tars keep labels and fields, which a folder of files does not.
+    return {std::move(source), manifest.source,
+            concat("shardprep export ", arguments.data, " --split ", split,
+                   " --to webdataset --out FILES && shardprep pack --source webdataset --input FILES --split ", split)};
   }
   const Spec spec = parse_spec(SourceKind::kName, arguments.source);
   std::string command = concat("shardprep pack --source '", spec.text(), "'");
@@ -110,8 +117,9 @@ int run_plan(const PlanArguments& arguments) {
   const Planned planned_source = planned(arguments);
   const uint64_t size = planned_source.source->size();
   if (size == 0) throw io_error(concat("source ", planned_source.name, ": no samples; expected one or more"));
-  const FormSample sample = measure_forms(planned_source.source, planned_source.name, arguments.loader,
-                                          arguments.augment, arguments.sample_count);
+  const FormSample sample =
+      measure_forms(planned_source.source, planned_source.name, arguments.loader, arguments.augment,
+                    arguments.sample_count, choice("--sixteen-bit", arguments.sixteen_bit, sixteen_bit_names()));
   const StoragePlan plan = plan_storage(
       sample.forms,
       {.images_per_second = arguments.target, .nodes = arguments.nodes, .link_bytes_per_second = arguments.link * 1e6});
@@ -119,11 +127,15 @@ int run_plan(const PlanArguments& arguments) {
   if (plan.best < 0) refuse(arguments, sample, plan);
   const auto& form = sample.forms[static_cast<size_t>(plan.best)];
   const auto& best = plan.forms[static_cast<size_t>(plan.best)];
-  std::printf("\nplan: %s reaches %s images/s with --workers %d on %s: up to %s%s\nrun: %s --out OUT %s\n",
-              form.flags.c_str(), rate(arguments.target).c_str(), best.workers,
+  std::printf("\nplan: %s reaches %s images/s with --workers %d on %s: up to %s%s\n", form.flags.c_str(),
+              rate(arguments.target).c_str(), best.workers,
               count_text(static_cast<uint64_t>(arguments.nodes), "node").c_str(), rate(best.most).c_str(),
-              best.is_link_bound ? ", where the link is the limit" : "", planned_source.command.c_str(),
-              form.flags.c_str());
+              best.is_link_bound ? ", where the link is the limit" : "");
+  if (planned_source.command.empty())
+    std::printf("run: nothing; %s is stored so\n", arguments.data.c_str());
+  else
+    std::printf("run: %s --out OUT %s%s\n", planned_source.command.c_str(), form.flags.c_str(),
+                arguments.sixteen_bit == "refuse" ? "" : concat(" --sixteen-bit ", arguments.sixteen_bit).c_str());
   return 0;
 }
 
@@ -149,10 +161,14 @@ Command plan_command(CLI::App& app) {
   command->add_option("--augment", arguments->augment,
                       "transforms of the training (default: normalize for pictures of one size, otherwise "
                       "random-resized-crop(size=224),flip,normalize)");
+  command
+      ->add_option("--sixteen-bit", arguments->sixteen_bit,
+                   "as in shardprep pack, for pictures of 16 bits per channel: refuse, drop or keep")
+      ->capture_default_str();
   command->add_option("--batch-size", arguments->loader.batch_size, "samples per batch")->capture_default_str();
   command
       ->add_option("--samples", arguments->sample_count,
-                   "pictures to measure with (default: 48 MB of them, 256 to 20,000)")
+                   "pictures to measure with (default: those with 48 MB of files or 150 MB of pixels, 256 to 60,000)")
       ->type_name("UINT");
   return {command, [arguments] { return run_plan(*arguments); }};
 }

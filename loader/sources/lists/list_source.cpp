@@ -181,6 +181,14 @@ class ListSource final : public Source {
     }
   }
 
+  Error other_label(const nlohmann::json& row, uint64_t number, const std::string& path, uint64_t first) const {
+    const std::string other = table_->where(first);
+    return corrupt_error(concat(table_->where(number), ": ", in_quotes(path), " has ", columns_.label, " ",
+                                in_quotes(text_cell(row, columns_.label, "")), ", and in ", other, " ",
+                                in_quotes(text_cell(table_->row(first), columns_.label, other)),
+                                "; expected one label"));
+  }
+
   void read_rows(const std::string& split) {
     std::unordered_map<std::string, Place> places;  // of every path
     const bool is_classless = columns_.label.empty();
@@ -194,8 +202,7 @@ class ListSource final : public Source {
       check_files(row, where);
       const auto [seen, is_new] = places.emplace(path_of(row, where), Place{i, class_number});
       if (!is_new && seen->second.class_number != class_number)
-        throw corrupt_error(concat(table_->where(i), ": ", in_quotes(seen->first), " has another ", columns_.label,
-                                   " than in ", table_->where(seen->second.row), "; expected one label"));
+        throw other_label(row, i, seen->first, seen->second.row);
       rows_.push_back(i);
     }
     classes_.finish(list_.file.string());

@@ -26,11 +26,19 @@ TEST(UrlTest, HasSchemeHostAndPath) {
 TEST(UrlTest, RefusesWhatNamesNoFolder) {
   for (const auto& [text, fact] : {std::pair{"https:///a", "has no host"},
                                    {"https:a", "has no host"},
+                                   {"http://:80/a", "has no host"},
+                                   {"http://[::1/a", "has no host"},
+                                   {"http://h:99999/a", "has \":99999\" after its host"},
+                                   {"http://h:0/a", "has \":0\" after its host"},
+                                   {"http://h:/a", "has \":\" after its host"},
+                                   {"http://h:8x/a", "expected SCHEME://HOST/FOLDER"},
+                                   {"http://[::1]80/a", "has \"80\" after its host"},
                                    {"https://h/a?b", "has a ? or #"},
                                    {"https://h/a#b", "has a ? or #"},
                                    {"https://h/a/../b", "has .. in its path"},
                                    {"https://h/a b", "has a space"}})
     EXPECT_THAT(message_of(ErrorKind::kConfig, [text = text] { Url::parse(text); }), HasSubstr(fact)) << text;
+  EXPECT_EQ(Url::parse("http://[::1]:65535/a").host, "[::1]:65535");
 }
 
 TEST(UrlTest, APasswordIsRefusedAndNotShown) {

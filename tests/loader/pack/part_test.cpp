@@ -13,6 +13,7 @@
 #include "loader/pack/pack.h"
 #include "loader/shards/dataset.h"
 #include "tests/loader/make_source.h"
+#include "tests/loader/raster_source.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -273,6 +274,21 @@ TEST(PartTest, PartsWithRowsOfTheirOwnAreMergedByTheNamesOfTheirAttempts) {
   EXPECT_THAT(error_of([&] { pack(options); }), HasSubstr("pack: attempt is \"../x\"; expected"));
 }
 
+TEST(PartTest, PartsOfDifferentPicturesNameTheFirstThatDiffers) {
+  const TemporaryFolder folder;
+  PackOptions options = testing_data::raster_options(folder / "out", PixelType::kU8);
+  MergeOptions merge{.output = folder / "out", .attempts = {}};
+  for (const int channels : {5, 6}) {
+    const auto sample = testing_data::raster_sample(PixelType::kU8, {4, 4, channels}, 1);
+    options.part = PackPart{channels, 0, "a"};
+    pack(testing_data::RasterSource({sample, sample}), "rasters", options);
+    merge.attempts.push_back("part-" + std::to_string(channels) + ".a");
+  }
+  const std::string shard = "/part-6.a/shard-00000-of-00003.safetensors: id " + std::to_string(uint64_t{6} << 32);
+  EXPECT_THAT(error_of([&] { merge_parts(merge); }),
+              AllOf(HasSubstr(shard + ": pictures have "), HasSubstr("expected all of one kind")));
+}
+
 TEST(PartTest, AShardThatDoesNotOpenIsNotMergedAndNoPartIsLost) {
   const TemporaryFolder folder;
   const auto options = pictures(folder, "out");
@@ -346,6 +362,7 @@ TEST(ListTest, AListThatIsBrokenIsRefusedWithItsLine) {
   EXPECT_THAT(error("{}\n"), HasSubstr("no penstock_list"));
   EXPECT_THAT(error(text.substr(0, text.rfind('\n', text.size() - 2) + 1)), HasSubstr("12 samples; expected 13"));
   EXPECT_THAT(error(text.substr(0, text.size() - 5)), HasSubstr("list: line 14: "));
+  EXPECT_THAT(error(text + std::string(size_t{1} << 26, ' ')), HasSubstr("list: line 15: more than 67108863 bytes"));
   EXPECT_THAT(error(with("\"a/", "\"../")), AllOf(HasSubstr("line 2: path is \"../"), HasSubstr("below the input")));
   EXPECT_THAT(error(with("\"a/", "\"/")), HasSubstr("line 2: path is \"/"));
   EXPECT_THAT(error(with("\"label\":0", "\"label\":2")), HasSubstr("line 2: label is 2; expected 0 to 1"));

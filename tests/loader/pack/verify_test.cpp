@@ -131,9 +131,10 @@ TEST(VerifyTest, WhatIsWrongIsSaid) {
     });
   };
   EXPECT_THAT(with_manifest([](auto& m) { m.statistics.mean[0] += 1e-15; }),
-              testing::ElementsAre(HasSubstr("mean is not what the shards hold")));
+              testing::ElementsAre(
+                  testing::ContainsRegex("mean\\[0\\] is 0\\.[0-9]+; expected 0\\.[0-9]+, as the shards hold: pack")));
   EXPECT_THAT(with_manifest([](auto& m) { m.class_counts = {1, 3, 2, 2, 2, 2, 2, 2, 2, 2}; }),
-              testing::ElementsAre(HasSubstr("class_counts is not")));
+              testing::ElementsAre(HasSubstr("class_counts[0] is 1; expected 2, as the shards hold")));
   EXPECT_THAT(with_manifest([](auto& m) { m.class_names.resize(9), m.class_counts = {2, 2, 2, 2, 2, 2, 2, 2, 4}; }),
               testing::Contains(HasSubstr("label is 9; expected 0 to 8")));
   EXPECT_THAT(

@@ -93,6 +93,12 @@ TEST(DatasetTest, OpensADataSetOrASplitsFolder) {
               testing::AllOf(testing::StartsWith("3 "), HasSubstr("no all/manifest.json"),
                              HasSubstr("; expected split train or test, as is there")));
   EXPECT_THAT(error_of([&] { Dataset::open(folder / "nowhere"); }), testing::StartsWith("3 "));
+  fs::create_directory(folder / "empty");
+  EXPECT_EQ(error_of([&] { Dataset::open(folder.path(), "zz"); }),
+            "2 " + folder.path().string() + ": split is \"zz\"; expected train or test, as is there");
+  for (const std::string split : {"..", "../train", ""})
+    EXPECT_EQ(error_of([&] { Dataset::open(folder / "empty", split); }),
+              "2 " + (folder / "empty").string() + ": split is \"" + split + "\"; expected train, test or all");
 }
 
 TEST(DatasetTest, ASplitThatIsFoundByItsNameMustBeThatSplit) {
