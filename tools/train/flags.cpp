@@ -3,11 +3,13 @@
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "core/text.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
+#include "tools/train/config_flags.h"
 #include "tools/train/data_flags.h"
 #include "tools/train/earlier_flags.h"
 #include "tools/train/mode_flags.h"
@@ -61,7 +63,10 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
          "the factor start up to --lr at the share peak of the steps, and down to the factor end, at which the share "
          "rest of the steps stays; "
          "onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / divide and down to "
-         "--lr / divide / final")
+         "--lr / divide / final; polynomial(power=1,floor=0): down to the factor floor; cosine(floor=0); "
+         "step(every=30,gamma=0.1): times gamma after so many epochs. cosine, step, polynomial and constant may begin "
+         "with warmup=EPOCHS, warmup-start=0.01, warmup-kind=linear|constant, warmup-inside=false, and per=step|epoch "
+         "says how often the rate changes")
       ->capture_default_str()
       ->group(group);
   app.add_option("--momentum", o.momentum, "momentum of sgd")->capture_default_str()->group(group);
@@ -204,6 +209,9 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       "OUT/evaluation.csv, with a line for each sample, and OUT/evaluation.json, with top-1, top-5 and confusion of "
       "each class");
   app.get_option("--evaluate")->group(group);
+  app.add_flag("--print-config", o.prints_config,
+               "print the flags of this run as a file for --config, before anything is opened, and end");
+  app.get_option("--print-config")->group(group);
   app.add_flag("--check", o.only_checks,
                "open and check everything as this run would, train and write nothing but packed data, and end");
   app.get_option("--check")->group(group);
@@ -237,6 +245,7 @@ struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
   std::string emulated_step, emulated_load, network;
+  std::string config;  // still there where with_config() did not take it: in a study
 };
 
 void add_flags(CLI::App& app, FlagValues& values) {
@@ -246,6 +255,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_recipe_flags(app, values.options);
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
+  app.add_option("--config", values.config, kConfigHelp)->group("Run");
   add_plugin_option(app, values.options.plugins)->group("Run");
   add_emulation_flags(app, values.emulated_step, values.emulated_load, values.network);
 }
@@ -299,6 +309,30 @@ std::vector<std::string> train_flag_names() {
   return flag_names(app);
 }
 
+TrainOptions options_of(const std::vector<std::string>& words) {
+  FlagValues values;
+  read_earlier_flags(words, "train", values);
+  return values.options;
+}
+
+bool is_typed(const std::vector<std::string>& words, const std::string& flag) {
+  FlagValues values;
+  CLI::App app("", "train");
+  add_flags(app, values);
+  const auto* option = app.get_option(flag);
+  const auto has = [&](const std::string& name, auto is_name) {
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return is_name(word, name); });
+  };
+  const auto is_long = [](const std::string& word, const std::string& name) {
+    return word == "--" + name || word.starts_with("--" + name + "=");
+  };
+  const auto is_short = [](const std::string& word, const std::string& name) { return word.starts_with("-" + name); };
+  const auto& longs = option->get_lnames();
+  const auto& shorts = option->get_snames();
+  return std::any_of(longs.begin(), longs.end(), [&](const auto& name) { return has(name, is_long); }) ||
+         std::any_of(shorts.begin(), shorts.end(), [&](const auto& name) { return has(name, is_short); });
+}
+
 TrainOptions parse_flags(int argc, char** argv) {
   const auto earlier = earlier_flags({argv, argv + argc});
   load_plugins(earlier, TORCH_VERSION);  // main() has loaded those that were typed
@@ -317,6 +351,8 @@ TrainOptions parse_flags(int argc, char** argv) {
   read_earlier_flags(typed_recipe({argv, argv + argc}), argv[0], values);
   const std::string earlier_split = options.split;
   parse_command_line(app, argc, argv);
+  if (!values.config.empty())
+    throw config_error(concat("--config ", values.config, ": cannot be given to a study; expected its flags"));
   check_recipe(app, options);
   if (options.only_evaluates && app.count("--split") > 0) {
     options.evaluated_split = options.split;

@@ -1,10 +1,12 @@
 // train: parses the command line, runs, and returns the exit code.
 #include <torch/version.h>
 
-#include <cstring>
+#include <string>
+#include <vector>
 
 #include "tools/cli.h"
 #include "tools/plugins.h"
+#include "tools/train/config_flags.h"
 #include "tools/train/flags.h"
 #include "tools/train/study/study.h"
 #include "tools/train/verify/verify_modes.h"
@@ -14,10 +16,16 @@
 int main(int argc, char** argv) {
   penstock::keep_freed_memory();
   return penstock::run_tool("train", [&] {
-    penstock::load_plugins({argv, argv + argc}, TORCH_VERSION);
-    if (argc > 1 && std::strcmp(argv[1], "study") == 0) return penstock::run_study(argc - 1, argv + 1);
-    if (argc > 1 && std::strcmp(argv[1], "verify-modes") == 0) return penstock::run_verify_modes(argc - 1, argv + 1);
-    const auto options = penstock::parse_flags(argc, argv);
-    return penstock::run_program(options, {argv + 1, argv + argc});
+    const std::string command = argc > 1 ? argv[1] : "";
+    const bool is_run = command != "study" && command != "verify-modes";
+    std::vector<std::string> words{argv, argv + argc};
+    if (is_run) words = penstock::with_config(words);
+    penstock::load_plugins(words, TORCH_VERSION);
+    if (command == "study") return penstock::run_study(argc - 1, argv + 1);
+    if (command == "verify-modes") return penstock::run_verify_modes(argc - 1, argv + 1);
+    std::vector<char*> pointers;
+    for (auto& word : words) pointers.push_back(word.data());
+    const auto options = penstock::parse_flags(static_cast<int>(words.size()), pointers.data());
+    return penstock::run_program(options, {words.begin() + 1, words.end()});
   });
 }

@@ -33,6 +33,11 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--bias-lr", o.bias_rate, "factor by which --lr is multiplied for these parameters")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--layer-decay", o.layer_decay,
+                 "factor by which --lr is multiplied from each block of the model to the one before it; the last one "
+                 "has --lr itself")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--loss", o.loss,
                  concat("what training makes small, and what evaluations and predictions say. Losses:", loss_lines()))
       ->capture_default_str()

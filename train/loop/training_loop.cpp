@@ -124,7 +124,7 @@ class Training {
   }
 
   double rate_of_step(int64_t step) const {
-    return options_.learning_rate * schedule_.factor(step, options_.epochs * batch_count_);
+    return options_.learning_rate * schedule_.factor(step, options_.epochs * batch_count_, batch_count_);
   }
 
   /// Steps up to here with the present number of batches per epoch. A run that was resumed with another batch size has

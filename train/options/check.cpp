@@ -101,6 +101,11 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error(concat("--bias-decay is ", options.bias_decay, "; expected 0 or more and less than inf"));
   if (!(options.bias_rate > 0 && options.bias_rate < INFINITY))
     throw config_error(concat("--bias-lr is ", options.bias_rate, "; expected a factor of more than 0"));
+  if (!(options.layer_decay > 0 && options.layer_decay <= 1))
+    throw config_error(concat("--layer-decay is ", options.layer_decay, "; expected more than 0, and 1 or less"));
+  if (options.epochs > 0 && options.schedule->warmup_epochs() > static_cast<double>(options.epochs))
+    throw config_error(concat("--schedule is ", options.schedule, " with --epochs ", options.epochs,
+                              ": the run would end in its warm-up; expected one that is not longer than the run"));
   check_new_head(options);
   check_exact(options);
   if (options.profile_steps > 0 && options.only_evaluates)

@@ -97,6 +97,7 @@ struct OptimizationOptions {
   double weight_decay = 5e-4;
   double bias_decay = -1;  ///< Weight decay of biases, see parameter_groups.h; -1: auto, that of the others.
   double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
+  double layer_decay = 1;  ///< Factor of the learning rate from each block to the one before it.
   Typed<RateSchedule> schedule{[](const std::string& text) { return RateSchedule(text); }, "cosine"};
   Typed<Spec> loss{[](const std::string& text) { return parse_spec("loss", text); }, "cross-entropy"};
   double label_smoothing = 0;
@@ -138,6 +139,7 @@ struct RunOptions {
   SaveEvery save_every;
   int64_t keep = 1;              ///< Checkpoints that are kept, besides the best one.
   std::filesystem::path resume;  ///< A file; or "auto", see last_whole_checkpoint().
+  bool prints_config = false;    ///< --print-config: nothing is opened and trained.
   bool only_evaluates = false;   ///< --evaluate.
   bool only_checks = false;      ///< --check: everything is opened, nothing is trained and written.
   bool evaluates_each_epoch = true;

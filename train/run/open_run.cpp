@@ -356,6 +356,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
     setup.pretrained = identity_of_weights(setup.options.pretrained);
   begin_from_images(setup, holds_part);
   setup.rate_factors = rate_factors(*setup.model, *setup.options.layer_rates);
+  decay_by_layer(*setup.model, setup.options.layer_decay, setup.rate_factors);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
   setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
                         .loss = make_loss(setup.options.loss.text(),

@@ -15,6 +15,7 @@
 #include "train/comm/comm.h"
 #include "train/nn/model.h"
 #include "train/options/check.h"
+#include "train/options/options_file.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/run/exact.h"
 #include "train/run/open_run.h"
@@ -120,6 +121,13 @@ int usual_ranks(const std::string& mode) {
 }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
+  if (options.prints_config) {
+    check(options, arch_names(), mode_names(), optimizer_names());
+    TrainOptions printed = options;
+    printed.prints_config = false;
+    std::cout << to_json(printed) << std::flush;
+    return 0;
+  }
   if (options.prints_schedule) {
     std::cout << schedule_text(options) << std::flush;
     return 0;

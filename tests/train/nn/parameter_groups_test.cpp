@@ -1,7 +1,9 @@
-// Biases with a learning rate and a weight decay of their own.
+// Biases with a learning rate and a weight decay of their own, and blocks with a learning rate of their own.
 #include "train/nn/parameter_groups.h"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
@@ -24,6 +26,33 @@ TEST(BiasesTest, ParametersOfOneDimensionGetTheirOwnNumbers) {
   EXPECT_FALSE(decays.contains("fc.weight"));
   EXPECT_TRUE(bias_decays(*model, -1).empty());
   EXPECT_EQ(bias_decays(*model, 0).size(), factors.size() - 1);
+}
+
+/// lenet's blocks with parameters are conv1, conv2, fc1, fc2 and fc3; resnet18's begin with the stem, of two modules.
+TEST(LayerDecayTest, EachBlockHasTheRateOfTheNextTimesTheDecay) {
+  const auto factors_of = [](const char* arch, std::map<std::string, double> factors) {
+    const auto model =
+        ModelRegistry::make(parse_spec("arch", arch), ModelShape{.channels = 3, .height = 32, .width = 32});
+    decay_by_layer(*model, 0.5, factors);
+    EXPECT_EQ(factors.size(), model->named_parameters().size());
+    return factors;
+  };
+  const auto resnet = factors_of("resnet18", {{"fc.bias", 3}, {"conv1.weight", 4}});
+  EXPECT_EQ(resnet.at("fc.bias"), 3);
+  EXPECT_EQ(resnet.at("fc.weight"), 1);
+  EXPECT_EQ(resnet.at("layer4.1.conv2.weight"), 0.5);
+  EXPECT_EQ(resnet.at("layer4.0.conv1.weight"), 0.25);
+  EXPECT_EQ(resnet.at("layer1.0.bn1.bias"), 1.0 / 256);
+  EXPECT_EQ(resnet.at("bn1.weight"), 1.0 / 512);
+  EXPECT_EQ(resnet.at("conv1.weight"), 4.0 / 512);
+  std::set<double> of_lenet;
+  for (const auto& [name, factor] : factors_of("lenet", {})) of_lenet.insert(factor);
+  EXPECT_EQ(of_lenet, (std::set{1.0, 0.5, 0.25, 0.125, 0.0625}));
+  const auto model =
+      ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{.channels = 1, .height = 28, .width = 28});
+  std::map<std::string, double> none;
+  decay_by_layer(*model, 1, none);
+  EXPECT_TRUE(none.empty());
 }
 
 /// In every way of spreading the update, one step with weight decay moves a bias as its own number says.

@@ -54,6 +54,25 @@ TEST(RateScheduleTest, OneCycleIsThatOfTorch) {
   EXPECT_DOUBLE_EQ(RateSchedule("onecycle").factor(0, 1), 1);
 }
 
+/// test_rates.py holds whole runs against torch; these are single steps, for whom the formula is the reference.
+TEST(RateScheduleTest, AWarmUpComesBeforeTheSteps) {
+  constexpr int kEpochSteps = 10, kSteps = 100;
+  const auto factor = [](const char* text, int step) { return RateSchedule(text).factor(step, kSteps, kEpochSteps); };
+  EXPECT_DOUBLE_EQ(factor("constant(warmup=2)", 0), 0.01);
+  EXPECT_DOUBLE_EQ(factor("constant(warmup=2)", 10), 0.01 + 0.99 / 2);
+  EXPECT_DOUBLE_EQ(factor("constant(warmup=2)", 20), 1);
+  EXPECT_DOUBLE_EQ(factor("constant(warmup=2,per=epoch)", 19), 0.01 + 0.99 / 2);
+  EXPECT_DOUBLE_EQ(factor("constant(warmup=0.5,warmup-kind=constant,warmup-start=0.25)", 4), 0.25);
+  EXPECT_DOUBLE_EQ(factor("constant(warmup=0.5,warmup-kind=constant,warmup-start=0.25)", 5), 1);
+  EXPECT_DOUBLE_EQ(factor("cosine(warmup=2)", 60), 0.5);  // in the middle of the 80 steps after the warm-up
+  EXPECT_DOUBLE_EQ(factor("cosine(warmup=2,warmup-inside=true)", 50), 0.5);
+  EXPECT_DOUBLE_EQ(factor("cosine(floor=0.2)", 50), 0.6);
+  EXPECT_DOUBLE_EQ(factor("polynomial(power=2,floor=0.1)", 50), 0.1 + 0.9 / 4);
+  EXPECT_DOUBLE_EQ(factor("step(every=3,warmup=1)", 39), 1);
+  EXPECT_DOUBLE_EQ(factor("step(every=3,warmup=1)", 40), 0.1);
+  EXPECT_DOUBLE_EQ(factor("step(every=3,gamma=0.5,warmup=1)", 70), 0.25);
+}
+
 TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
   const auto refusal = [](const std::string& text) {
     return message_of(ErrorKind::kConfig, [&] { RateSchedule{text}; });
@@ -64,6 +83,10 @@ TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
             "--schedule triangular: rest is 0.5; expected a share of the steps, 0 to 1 - peak");
   EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor, 0 to 1e12");
   EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor, 1 to 1e12");
+  EXPECT_EQ(refusal("cosine(per=batch)"), "--schedule cosine: per is \"batch\"; expected step or epoch");
+  EXPECT_EQ(refusal("cosine(floor=2)"), "--schedule cosine: floor is 2; expected a factor, 0 to 1");
+  EXPECT_EQ(refusal("step(warmup=-1)"), "--schedule step: warmup is -1; expected epochs, 0 or more");
+  EXPECT_NE(refusal("onecycle(warmup=1)").find("unknown key \"warmup\""), std::string::npos);
   EXPECT_NE(refusal("cosine(end=1)").find("unknown key \"end\""), std::string::npos);
   EXPECT_NE(refusal("triangulr").find("did you mean \"triangular\""), std::string::npos);
 }

@@ -34,6 +34,7 @@ void check_passed_on(const TrainOptions& train) {
   if (train.mode.text() != unset.mode.text()) refuse(concat("--mode ", train.mode), "--modes");
   if (train.only_evaluates) refuse("--evaluate", "no --evaluate: a study trains");
   if (train.prints_schedule) refuse("--print-schedule", "no --print-schedule: a study trains");
+  if (train.prints_config) refuse("--print-config", "no --print-config: a study trains");
   if (!train.resume.empty()) refuse(concat("--resume ", train.resume.string()), "--pretrained, or no weights");
   if (train.profile_steps > 0)
     refuse(concat("--profile ", train.profile_steps),
