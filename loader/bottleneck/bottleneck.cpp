@@ -152,6 +152,25 @@ std::vector<Prediction> predictions_of(const LoopMeasurement& run) {
   return predictions;
 }
 
+StepCosts with_cache(const LoopMeasurement& run, const CacheCase& cache) {
+  return with_link(run.times, 1, run.link_bytes > 0 ? cache.link_bytes / run.link_bytes : 1);
+}
+
+std::vector<LinkPrediction> link_predictions_of(const LoopMeasurement& run) {
+  std::vector<LinkPrediction> predictions;
+  if (run.link_bytes <= 0) return predictions;
+  const double now = predicted_step_ms(run.times, run.workers);
+  const auto rate_of = [&](const StepCosts& times) {
+    const double step = predicted_step_ms(times, run.workers);
+    return step > 0 ? run.images_per_second * now / step : 0;
+  };
+  for (const double factor : {0.25, 0.5, 2.0, 4.0})
+    predictions.push_back({.link_factor = factor, .images_per_second = rate_of(with_link(run.times, factor, 1))});
+  for (const auto& one : run.cache_cases)
+    predictions.push_back({.cache_bytes = one.cache_bytes, .images_per_second = rate_of(with_cache(run, one))});
+  return predictions;
+}
+
 /// The largest number of workers that is considered. More workers than cores only wait for each other, unless they wait
 /// for the storage in a part of their time that is worth it.
 int most_workers(const LoopMeasurement& run) {
@@ -202,11 +221,6 @@ std::string hope_text(const LoopMeasurement& run, const Bottleneck& bottleneck) 
   if (is_by_chance) causes.emplace_back("how long the intra-op threads spin");
   if (causes.empty() || own <= 0 || best < detail::kNoise * (is_by_chance ? kSpinNoise : 1) * own) return "";
   return concat(" or up to ", factor_text(best / own), " depending on ", join(causes, " and "));
-}
-
-/// The step with the cache of a case.
-StepCosts with_cache(const LoopMeasurement& run, const CacheCase& cache) {
-  return with_link(run.times, 1, run.link_bytes > 0 ? cache.link_bytes / run.link_bytes : 1);
 }
 
 /// ", twice the link would give 1.9x, a cache of 2.0 GB would give 3.1x": what would help where the link limits. The
@@ -335,6 +349,7 @@ Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<Updat
   free_load.link_ms = free_load.link_latency_ms = free_load.link_busy_ms = 0;
   Bottleneck bottleneck;
   bottleneck.predictions = predictions_of(run);
+  bottleneck.link_predictions = link_predictions_of(run);
   bottleneck.bound = slowest(run.times, run.workers);
   bottleneck.best_workers = advised_workers(run, now);
   if (now > 0) {

@@ -22,10 +22,10 @@ class SimulatedCache {
   /// Returns whether the shard had to be fetched.
   bool use(uint32_t shard) {
     if (uses_[shard]++ > 0) return false;
-    if (spent_.erase({names_[shard], shard}) > 0) return false;
-    while (!spent_.empty() && live_ + spent_.size() >= room_) spent_.erase(spent_.begin());
+    const bool is_there = spent_.erase({names_[shard], shard}) > 0;
     ++live_;
-    return true;
+    while (!spent_.empty() && live_ + spent_.size() > room_) spent_.erase(spent_.begin());
+    return !is_there;
   }
   void end_use(uint32_t shard) {
     if (--uses_[shard] > 0) return;

@@ -177,6 +177,8 @@ LoopMeasurement foresee(LoopMeasurement run, const LoaderStatistics& loader, dou
 
 void ask_storage(LoopMeasurement& run, const Dataset& dataset, const RankShards& share) {
   constexpr double kWorthAsking = 0.05;  // share of a step
+  const bool is_link_busy = std::max(run.times.link_busy_ms, run.times.link_ms) >= kWorthAsking * run.step_ms;
+  if (is_link_busy) run.coefficient_share = coefficient_share(dataset, share);
   if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
   const auto rate = measure_disk(shard_files(dataset));
   settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);

@@ -144,6 +144,18 @@ TEST(CacheModelTest, WhatIsLeftOfTheLastEpochIsNotFetched) {
   EXPECT_EQ(detail::fetched_shards({forward, forward}, names, 2, 0), 3);
 }
 
+TEST(CacheModelTest, ShardsThatWereFoundTakeRoomAsOthersDo) {
+  const std::vector<std::string> names{"a", "b", "c", "d", "e", "f", "g", "h"};
+  const std::vector<std::vector<ShardUse>> uses(5, one_by_one({7, 1, 5, 3, 0, 6, 2, 4}));
+  uint64_t before = 8;
+  for (uint64_t room = 1; room <= 8; ++room) {
+    const uint64_t fetched = detail::fetched_shards(uses, names, room, 0);
+    EXPECT_LE(fetched, before) << room;
+    EXPECT_GE(fetched, 8 - room) << room;
+    before = fetched;
+  }
+}
+
 TEST(CacheModelTest, AShardWithTwoUsesAtATimeIsFetchedOnce) {
   const std::vector<std::string> names{"a", "b"};
   const std::vector<ShardUse> uses{{0, 0, 50}, {1, 10, 20}, {0, 30, 40}};
