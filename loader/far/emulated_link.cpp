@@ -50,7 +50,7 @@ LinkSpeed parse_link_speed(const std::string& where, const std::string& text) {
   if (number) speed.bytes_per_second = *number * unit_of_rate(rest);
   constexpr double kMostDelay_ms = 10'000;
   if (speed.bytes_per_second >= 1e3 && speed.delay_ms <= kMostDelay_ms) return speed;
-  throw config_error(concat(where, ": is ", in_quotes(text),
+  throw config_error(concat(where, " is ", in_quotes(text),
                             "; expected a delay and a rate as in 20ms,100MB/s (up to 10000ms, 1kB/s or more), or a ",
                             "rate as in 1GB/s"));
 }
@@ -58,13 +58,13 @@ LinkSpeed parse_link_speed(const std::string& where, const std::string& text) {
 std::optional<LinkSpeed> sim_link() {
   const char* const text = std::getenv(kSimLinkVariable);
   if (text == nullptr || *text == '\0') return {};
-  return parse_link_speed(kSimLinkVariable, text);
+  return parse_link_speed(concat(kSimLinkVariable, ":"), text);
 }
 
 std::string behind_sim_link(const std::string& where, const std::string& speed, const std::string& folder) {
   parse_link_speed(where, speed);
   if (!is_local(folder) && !folder.starts_with(kSimScheme))
-    throw config_error(concat(where, ": is ", in_quotes(speed), " with ", folder, "; expected a local data set"));
+    throw config_error(concat(where, " is ", in_quotes(speed), " with ", folder, "; expected a local data set"));
   setenv(kSimLinkVariable, speed.c_str(), 1);
   return folder.starts_with(kSimScheme) ? folder : kSimScheme + folder;
 }

@@ -19,7 +19,7 @@ struct LinkSpeed {
 };
 
 /// Of `20ms,100MB/s`, in this order, or of the rate alone. Units of the rate are kB, MB and GB, powers of 1000. Throws
-/// config_error, which begins with `where`, for another text.
+/// config_error, which begins with `where` ("--sim-link:"), for another text.
 LinkSpeed parse_link_speed(const std::string& where, const std::string& text);
 
 /// The speed that PENSTOCK_SIM_LINK names; none where it is not set. Throws as parse_link_speed().

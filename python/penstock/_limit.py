@@ -135,7 +135,7 @@ def _promise(past: Dict[str, Any], configuration: Dict[str, Any], workers: int) 
     was, now = other.get(changed[0]), configuration.get(changed[0])
     found = past.get("link_predictions", [])
     rate = _over_link(found, was, now) if changed[0] == "sim_link" else _with_cache(found, now)
-    words = "over {}" if changed[0] == "sim_link" else "cache {}"
+    words = "a link of {}" if changed[0] == "sim_link" else "a cache of {}"
     return None if rate is None else (words.format(was or "default"), words.format(now or "default"), rate, rate, rate)
 
 

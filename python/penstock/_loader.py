@@ -165,6 +165,7 @@ class Loader:
         if sim_link is not None:
             speed = text("sim_link", sim_link, expected='a delay and a rate, such as "20ms,100MB/s"')
             first_folder, *other_folders = (_native.behind_sim_link(speed, one) for one in (first_folder, *other_folders))
+            os.environ["PENSTOCK_SIM_LINK"] = speed  # which native code has set where Python does not see it
         self._configuration = dict(
             data=first_folder, also=other_folders, split=text("split", split), augment=spec_list(first),
             views=[spec_list(view) for view in others], size_schedule=sizes(size_schedule),

@@ -143,8 +143,8 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   options.has_all_ranks = all_ranks->count() > 0;
 
   if (!sim_link.empty()) {
-    options.data = behind_sim_link("--sim-link", sim_link, options.data);
-    for (auto& other : options.also) other = behind_sim_link("--sim-link", sim_link, other);
+    options.data = behind_sim_link("--sim-link:", sim_link, options.data);
+    for (auto& other : options.also) other = behind_sim_link("--sim-link:", sim_link, other);
   }
   options.workers = parse_workers(workers);
   loader.shuffle = parse_shuffle("--shuffle", shuffle);

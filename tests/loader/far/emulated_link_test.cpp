@@ -26,7 +26,7 @@ TEST(LinkSpeedTest, IsADelayAndARate) {
 TEST(LinkSpeedTest, RefusesOtherTextsInOneLine) {
   for (const char* text : {"", "20ms", "100", "MB/s", "20,100MB/s", "-1ms,1MB/s", "20ms,0MB/s", "20ms,1MB/s,",
                            "20ms,100mb/s", "20001ms,1MB/s", "1e3MB/s", "nanMB/s", "20ms,,1MB/s"}) {
-    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { parse_link_speed("--sim-link", text); }),
+    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { parse_link_speed("--sim-link:", text); }),
               concat("--sim-link: is \"", text,
                      "\"; expected a delay and a rate as in 20ms,100MB/s (up to 10000ms, 1kB/s or more), or a rate as "
                      "in 1GB/s"));
@@ -34,7 +34,7 @@ TEST(LinkSpeedTest, RefusesOtherTextsInOneLine) {
 }
 
 TEST(LinkSpeedTest, WhatIsFarAlreadyIsRefused) {
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { behind_sim_link("--sim-link", "1MB/s", "https://host/photos"); }),
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { behind_sim_link("--sim-link:", "1MB/s", "https://host/photos"); }),
             "--sim-link: is \"1MB/s\" with https://host/photos; expected a local data set");
 }
 
