@@ -10,6 +10,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/bottleneck/disk.h"
+#include "loader/bottleneck/link.h"
 
 namespace penstock {
 namespace {
@@ -24,7 +25,6 @@ constexpr double kMostLimit = 1000;  // a larger one comes from an update that t
 // On an idle machine 24 promises about a disk of 20 MB/s, none with a range, were wrong by up to 13 %
 // (docs/reports/finding.md). A range for other programs, beside which nobody can tell the two apart, is wider by that.
 constexpr double kStorageNoise = 1.13;
-constexpr double kManyTimes = 1.5;  // the bytes of the images; less may be what shards have besides them
 // Two ranks with one thread each wait for each other as the threads of one step do. On two cores such runs differed by
 // up to 16 % between repeats, those of one thread by up to 10 % (docs/reports/finding.md).
 constexpr double kSpinNoise = 1.16;
@@ -152,25 +152,6 @@ std::vector<Prediction> predictions_of(const LoopMeasurement& run) {
   return predictions;
 }
 
-StepCosts with_cache(const LoopMeasurement& run, const CacheCase& cache) {
-  return with_link(run.times, 1, run.link_bytes > 0 ? cache.link_bytes / run.link_bytes : 1);
-}
-
-std::vector<LinkPrediction> link_predictions_of(const LoopMeasurement& run) {
-  std::vector<LinkPrediction> predictions;
-  if (run.link_bytes <= 0) return predictions;
-  const double now = predicted_step_ms(run.times, run.workers);
-  const auto rate_of = [&](const StepCosts& times) {
-    const double step = predicted_step_ms(times, run.workers);
-    return step > 0 ? run.images_per_second * now / step : 0;
-  };
-  for (const double factor : {0.25, 0.5, 2.0, 4.0})
-    predictions.push_back({.link_factor = factor, .images_per_second = rate_of(with_link(run.times, factor, 1))});
-  for (const auto& one : run.cache_cases)
-    predictions.push_back({.cache_bytes = one.cache_bytes, .images_per_second = rate_of(with_cache(run, one))});
-  return predictions;
-}
-
 /// The largest number of workers that is considered. More workers than cores only wait for each other, unless they wait
 /// for the storage in a part of their time that is worth it.
 int most_workers(const LoopMeasurement& run) {
@@ -223,29 +204,9 @@ std::string hope_text(const LoopMeasurement& run, const Bottleneck& bottleneck) 
   return concat(" or up to ", factor_text(best / own), " depending on ", join(causes, " and "));
 }
 
-/// ", twice the link would give 1.9x, a cache of 2.0 GB would give 3.1x": what would help where the link limits. The
-/// cache is the smallest that is as good as the best.
-std::string link_advice(const LoopMeasurement& run) {
-  const double now = predicted_step_ms(run.times, run.workers);
-  const auto step_of = [&](const StepCosts& times) { return predicted_step_ms(times, run.workers); };
-  std::string text = concat(", twice the link would give ", factor_text(now / step_of(with_link(run.times, 2, 1))));
-  double best = now / detail::kNoise;
-  for (const auto& one : run.cache_cases) best = std::min(best, step_of(with_cache(run, one)));
-  for (const auto& one : run.cache_cases) {
-    if (step_of(with_cache(run, one)) > best * detail::kAsGood) continue;
-    text += concat(", a cache of ", byte_text(one.cache_bytes), " would give ",
-                   factor_text(now / step_of(with_cache(run, one))), " in later epochs");
-    break;
-  }
-  if (run.coefficient_share > 0 && run.coefficient_share < 1)
-    text += concat(", --encode coef would give ",
-                   factor_text(now / step_of(with_link(run.times, 1, run.coefficient_share))));
-  return text;
-}
-
 /// ", half the bytes would give 1.9x": the gain from storing the data in fewer bytes, with the run's own workers.
 std::string bytes_text(const LoopMeasurement& run, Resource bound) {
-  if (bound == Resource::kLink) return link_advice(run);
+  if (bound == Resource::kLink) return detail::link_advice(run);
   if (bound != Resource::kStorage || run.image_bytes <= 0) return "";
   const auto gain = [&](double share) {
     StepCosts fewer = run.times;
@@ -293,17 +254,6 @@ std::string others_fact(const LoopMeasurement& run) {
   return run.times.other_threads > 0 ? others_text(other_cores(run), run.times.cores) : std::string();
 }
 
-/// "load-bound: the link gives 85 MB/s; 37 % of the bytes come from the cache". With a full shuffle and a small cache
-/// a shard is fetched for few of its images.
-std::string link_fact(const LoopMeasurement& run) {
-  const double image_bytes = run.image_bytes * run.images_per_second * run.step_ms * 1e-3;
-  const std::string rate = byte_text(static_cast<uint64_t>(run.link_bytes_per_second));
-  const std::string begin = concat("load-bound: the link gives ", rate, "/s");
-  if (image_bytes > 0 && run.link_bytes > kManyTimes * image_bytes)
-    return concat(begin, " and brings ", factor_text(run.link_bytes / image_bytes), " the bytes of the images");
-  return concat(begin, "; ", percent_text(run.cache_share), " of the bytes come from the cache");
-}
-
 std::string fact(const LoopMeasurement& run, Resource bound) {
   const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
   const double communication = run.step_ms > 0 ? run.times.communication_ms / run.step_ms : 0;
@@ -311,7 +261,7 @@ std::string fact(const LoopMeasurement& run, Resource bound) {
     case Resource::kLoad:
       return concat("load-bound: the trainer waited ", percent_text(wait), " of the time");
     case Resource::kLink:
-      return link_fact(run);
+      return detail::link_fact(run);
     case Resource::kStorage:
       return "storage-bound: " + storage_text(run.disk_bytes_per_second, run.images_per_second, run.image_bytes);
     case Resource::kCommunication:
@@ -349,7 +299,7 @@ Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<Updat
   free_load.link_ms = free_load.link_latency_ms = free_load.link_busy_ms = 0;
   Bottleneck bottleneck;
   bottleneck.predictions = predictions_of(run);
-  bottleneck.link_predictions = link_predictions_of(run);
+  bottleneck.link_predictions = detail::link_predictions(run);
   bottleneck.bound = slowest(run.times, run.workers);
   bottleneck.best_workers = advised_workers(run, now);
   if (now > 0) {
