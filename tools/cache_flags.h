@@ -6,6 +6,7 @@
 #include <string>
 
 #include "loader/cache/cache_options.h"
+#include "loader/far/emulated_link.h"
 
 namespace penstock {
 
@@ -15,6 +16,10 @@ inline constexpr const char* kCacheDirHelp =
 inline constexpr const char* kCacheLimitHelp =
     "the most that the shards in it take: bytes, or as in 500mb, 100gb, or 80% of the disk (default: "
     "$PENSTOCK_CACHE_LIMIT, or 80% of what is free)";
+
+inline constexpr const char* kSimLinkHelp =
+    "let local data come as if from far away, through the cache, after a delay per request and at a rate, as in "
+    "20ms,100MB/s; figures and sentences are marked [emulated]";
 
 /// The flags also set the environment, from which the cache has its options: processes that this one starts share them.
 inline void add_cache_flags(CLI::App& app, std::string& folder, std::string& limit, const std::string& group) {

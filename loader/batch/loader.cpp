@@ -119,6 +119,7 @@ struct Loader::State {
   detail::Slots slots;
   std::vector<detail::RowWorker> workers;
   int64_t start_ns = now_ns();
+  LinkStats link_before = link_stats();
   detail::Histogram wait;
   std::atomic<uint64_t> batch_count{0}, ready_count{0};
   int64_t row_count = 0, corrupt_count = 0;  // that next() has returned
@@ -284,6 +285,9 @@ void LoaderStatistics::find_storage_waits() {
       std::any_of(workers.begin(), workers.end(), [](const Worker& worker) { return worker.major_faults > 0; });
   for (auto& worker : workers)
     worker.storage_ms = has_read ? std::max(0.0, worker.busy_ms - worker.cpu_ms - worker.queued_ms) : 0;
+  const double waited_ms = storage().total_ms;
+  if (waited_ms <= 0 || link.stall_ms <= 0) return;
+  for (auto& worker : workers) worker.storage_ms *= std::max(0.0, 1 - link.stall_ms / waited_ms);
 }
 
 LoaderStatistics::StageTime LoaderStatistics::storage() const {
@@ -326,6 +330,7 @@ LoaderStatistics Loader::statistics() const {
     statistics.masked_count += worker.masked_count.load(std::memory_order_relaxed);
     statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
   }
+  statistics.link = since(state_->link_before, link_stats());
   statistics.find_storage_waits();
   state_->wait.add_to(wait);
   statistics.read = stage_of(read, made_count);

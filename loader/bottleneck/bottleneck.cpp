@@ -10,6 +10,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/bottleneck/disk.h"
+#include "loader/bottleneck/link.h"
 
 namespace penstock {
 namespace {
@@ -205,6 +206,7 @@ std::string hope_text(const LoopMeasurement& run, const Bottleneck& bottleneck) 
 
 /// ", half the bytes would give 1.9x": the gain from storing the data in fewer bytes, with the run's own workers.
 std::string bytes_text(const LoopMeasurement& run, Resource bound) {
+  if (bound == Resource::kLink) return detail::link_advice(run);
   if (bound != Resource::kStorage || run.image_bytes <= 0) return "";
   const auto gain = [&](double share) {
     StepCosts fewer = run.times;
@@ -258,6 +260,8 @@ std::string fact(const LoopMeasurement& run, Resource bound) {
   switch (bound) {
     case Resource::kLoad:
       return concat("load-bound: the trainer waited ", percent_text(wait), " of the time");
+    case Resource::kLink:
+      return detail::link_fact(run);
     case Resource::kStorage:
       return "storage-bound: " + storage_text(run.disk_bytes_per_second, run.images_per_second, run.image_bytes);
     case Resource::kCommunication:
@@ -292,8 +296,10 @@ Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<Updat
   const double now = predicted_step_ms(run.times, run.workers);
   StepCosts free_load = run.times;
   free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = free_load.storage_busy_ms = 0;
+  free_load.link_ms = free_load.link_latency_ms = free_load.link_busy_ms = 0;
   Bottleneck bottleneck;
   bottleneck.predictions = predictions_of(run);
+  bottleneck.link_predictions = detail::link_predictions(run);
   bottleneck.bound = slowest(run.times, run.workers);
   bottleneck.best_workers = advised_workers(run, now);
   if (now > 0) {
@@ -332,6 +338,8 @@ const char* name_of(Resource bound) {
       return "load";
     case Resource::kStorage:
       return "storage";
+    case Resource::kLink:
+      return "link";
     case Resource::kCompute:
       return "compute";
     case Resource::kCommunication:

@@ -22,6 +22,13 @@ struct Prediction {
   double images_per_second = 0, low = 0, high = 0;
 };
 
+/// The rate over another link, or with another cache and in epochs after the first, with the run's own workers.
+struct LinkPrediction {
+  double link_factor = 1;    ///< Of the rate of the link.
+  uint64_t cache_bytes = 0;  ///< 0: the run's own.
+  double images_per_second = 0;
+};
+
 struct Bottleneck {
   Resource bound = Resource::kCompute;
   int best_workers = 0;  ///< The number advised: more if that gives 5 % or more, fewer if they are enough.
@@ -29,7 +36,8 @@ struct Bottleneck {
   double limit = 1;      ///< The same ratio if batches cost nothing.
   /// One entry per number of workers, from 0. The sentence's numbers are from here.
   std::vector<Prediction> predictions;
-  std::string sentence;  ///< One line for people.
+  std::vector<LinkPrediction> link_predictions;  ///< Factors first, then caches, both ascending; none: nothing was far.
+  std::string sentence;                          ///< One line for people.
 };
 
 /// What the sentence says where somebody knows more about the update than its times.

@@ -24,7 +24,10 @@ double storage_alone_ms(const StepCosts& times) {
   return std::max(busy_ms - times.load_cpu_ms, busy_ms / 2);
 }
 
-double storage_least_ms(const StepCosts& times) { return times.ranks * times.storage_busy_ms; }
+/// The storage and the link work side by side: the one brings what the other has put there.
+double storage_least_ms(const StepCosts& times) {
+  return std::max(times.ranks * times.storage_busy_ms, times.link_busy_ms);
+}
 
 /// The training thread's step, delayed by workers. While w workers and the t threads of the step share c cores, each
 /// gets c / (w + t) of a core. This lasts until the workers have used `load_cpu`. The processor time that the training
@@ -77,13 +80,19 @@ double predicted_step_ms(const StepCosts& times, int workers) {
 Resource slowest(const StepCosts& times, int workers) {
   const Resource update = times.communication_ms > times.update_ms / 2 ? Resource::kCommunication : Resource::kCompute;
   const double storage_ms = storage_alone_ms(times), load_ms = times.load_ms - times.storage_ms + storage_ms;
-  const Resource load = storage_ms > load_ms / 2 ? Resource::kStorage : Resource::kLoad;
+  const bool is_link_busier = times.link_busy_ms > times.ranks * times.storage_busy_ms;
+  const Resource shared = is_link_busier ? Resource::kLink : Resource::kStorage;
+  const Resource load = times.link_ms > load_ms / 2 ? Resource::kLink
+                        : storage_ms > load_ms / 2  ? Resource::kStorage
+                                                    : Resource::kLoad;
   const double cores = cpu_ms(times) / times.cores;
   if (workers == 0 && cores > load_ms + times.update_ms) return Resource::kCores;
+  const double storage = storage_least_ms(times);
+  if (workers == 0 && times.link_busy_ms >= storage && storage > load_ms + times.update_ms) return Resource::kLink;
   if (workers == 0) return load_ms > times.update_ms ? load : update;
-  const double loads = load_ms / workers, storage = storage_least_ms(times);
+  const double loads = load_ms / workers;
   if (times.update_ms >= std::max({loads, storage, cores})) return update;
-  if (storage >= std::max(loads, cores)) return Resource::kStorage;
+  if (storage >= std::max(loads, cores)) return shared;
   return loads >= cores ? load : Resource::kCores;
 }
 
@@ -109,6 +118,15 @@ void settle_storage(LoopMeasurement& run, double one, double most) {
   times.storage_busy_ms = (alone + (step - alone) * share) / times.storage_gain;
   times.storage_busy_low_ms = is_measured ? least : 0;
   times.storage_busy_high_ms = step / times.storage_gain;
+}
+
+StepCosts with_link(StepCosts times, double rate_factor, double bytes_factor) {
+  const double before_ms = times.link_ms;
+  times.link_busy_ms *= bytes_factor / rate_factor;
+  times.link_ms = bytes_factor * ((times.link_ms - times.link_latency_ms) / rate_factor + times.link_latency_ms);
+  times.link_latency_ms *= bytes_factor;
+  times.load_ms += times.link_ms - before_ms;
+  return times;
 }
 
 double other_threads(double busy_cores, double own_cores, double queued_cores) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace penstock {
 
@@ -20,10 +21,13 @@ struct StepCosts {
   double storage_busy_ms = 0;  ///< The storage is busy for this time with a rank's part of a batch, with many readers.
   /// The range of storage_busy_ms; both are equal if it is known.
   double storage_busy_low_ms = 0, storage_busy_high_ms = 0;
-  double update_ms = 0;         ///< The step, if every batch were ready and every thread had a core.
-  double update_cpu_ms = 0;     ///< Processor time of all threads except the workers, without `spun_ms`.
-  double spun_ms = 0;           ///< The same threads spun for this time while one of them had no core.
-  double update_threads = 1;    ///< The training thread and those that compute with it.
+  double link_ms = 0;          ///< Part of `load_ms`: a lone worker's waits for shards that nobody fetches ahead.
+  double link_latency_ms = 0;  ///< Part of `link_ms` that no faster link would save: the delays of its requests.
+  double link_busy_ms = 0;     ///< In this time the bytes of a batch come from far away, for all ranks of this machine.
+  double update_ms = 0;        ///< The step, if every batch were ready and every thread had a core.
+  double update_cpu_ms = 0;    ///< Processor time of all threads except the workers, without `spun_ms`.
+  double spun_ms = 0;          ///< The same threads spun for this time while one of them had no core.
+  double update_threads = 1;   ///< The training thread and those that compute with it.
   double communication_ms = 0;  ///< Part of `update_ms` in which the rank waited for the others.
   int cores = 1;                ///< Cores of this machine, for all its ranks together.
   int ranks = 1;                ///< Ranks on this machine.
@@ -36,24 +40,30 @@ struct StepCosts {
 /// Milliseconds per step with `workers` workers per rank.
 ///
 /// A pipeline is as fast as its slowest resource: the training thread (`update_ms`), the workers (`load_ms / workers`),
-/// the storage, whose rate is the same for any number of workers (`storage_busy_ms`), or the cores that all of them
-/// share (`ranks * (update_cpu_ms + load_cpu_ms) / cores`). Without workers, load and update take turns; with an
-/// asynchronous device, load and the launches take turns. If threads want more cores than there are, they share them
-/// evenly (processor sharing), which delays the training thread; threads of other programs get an even share too. These
-/// are the operational bounds of queueing networks (Denning and Buzen 1978, "The operational analysis of queueing
-/// network models", sec. 4). A pipeline that makes batches ahead comes close to them.
+/// the storage and the link, whose rates are the same for any number of workers (`storage_busy_ms`, `link_busy_ms`), or
+/// the cores that all of them share (`ranks * (update_cpu_ms + load_cpu_ms) / cores`). Without workers, load and update
+/// take turns; with an asynchronous device, load and the launches take turns. If threads want more cores than there
+/// are, they share them evenly (processor sharing), which delays the training thread; threads of other programs get an
+/// even share too. These are the operational bounds of queueing networks (Denning and Buzen 1978, "The operational
+/// analysis of queueing network models", sec. 4). A pipeline that makes batches ahead comes close to them.
 double predicted_step_ms(const StepCosts& times, int workers);
 
-enum class Resource { kLoad, kStorage, kCompute, kCommunication, kCores, kBubble, kPart };
+enum class Resource { kLoad, kStorage, kLink, kCompute, kCommunication, kCores, kBubble, kPart };
 
 /// The slowest resource with `workers` workers per rank. If loading is the slowest, it is the storage that limits where
-/// waiting for it is more than half of the loading.
+/// waiting for it is more than half of the loading, and likewise the link.
 Resource slowest(const StepCosts& times, int workers);
 
 /// Mean number of threads of other programs that wanted a core. `busy_cores` were busy; this run's threads had
 /// `own_cores` of them and queued for `queued_cores` more. Other threads are assumed to queue for a core as long as the
 /// run's own. 0 if others had less than a tenth of a core.
 double other_threads(double busy_cores, double own_cores, double queued_cores);
+
+/// What the link brings per step, in epochs after the first, with a cache of another size.
+struct CacheCase {
+  uint64_t cache_bytes = 0;
+  double link_bytes = 0;
+};
 
 /// How a run went.
 struct LoopMeasurement {
@@ -73,6 +83,11 @@ struct LoopMeasurement {
   double image_bytes = 0;  ///< Mean number of stored bytes per image; 0: not known.
   double storage_bytes = 0;  ///< Bytes per step read from block devices; 0: none, or the file system does not count.
   double disk_bytes_per_second = 0;  ///< Rate of the storage for many readers; 0: not measured.
+  double link_bytes = 0;             ///< Bytes per step that came from far away; 0: none.
+  double link_bytes_per_second = 0;  ///< Rate of the link while bytes came; 0: none came.
+  double cache_share = 0;            ///< Share of the bytes of the images, 0..1, that the link did not bring.
+  std::vector<CacheCase>
+      cache_cases{};             ///< One entry per size that was looked at, by ascending sizes; none: not known.
   double coefficient_share = 0;  ///< Bytes that --encode coef would store / bytes stored now; 0: not known, or no gain.
 };
 
@@ -85,6 +100,10 @@ struct LoopMeasurement {
 /// Otherwise it is between the waiting time and the whole step; it is assumed to be the closer to the step, the
 /// larger the share of waiting in the step is.
 void settle_storage(LoopMeasurement& run, double one, double most);
+
+/// The same step over another link or with another cache: `rate_factor` times the bytes per second, `bytes_factor`
+/// times the bytes. Delays stay per byte fetched what they are.
+StepCosts with_link(StepCosts times, double rate_factor, double bytes_factor);
 
 /// Mean number of cores that other programs had.
 double other_cores(const LoopMeasurement& run);

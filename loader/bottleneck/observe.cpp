@@ -43,6 +43,27 @@ void set_load_of_workers(const LoaderStatistics::Worker& all, double batches, St
   times.load_ms = std::max(times.load_cpu_ms + times.storage_ms, (all.busy_ms - all.queued_ms) / batches);
 }
 
+/// The waits for shards, as measured, depend on how many workers waited for the same bytes. In their place comes what a
+/// lone worker would wait for: shards that nobody had asked for before it did.
+void settle_link(const LoaderStatistics& loader, double batches, LoopMeasurement& run) {
+  const LinkStats& link = loader.link;
+  auto& times = run.times;
+  if (link.fetched_bytes == 0 && link.stall_ms <= 0) return;
+  run.link_bytes_per_second = link.rate();
+  run.link_bytes = static_cast<double>(link.fetched_bytes) / batches;
+  if (loader.sample_bytes > 0)
+    run.cache_share =
+        std::max(0.0, 1 - static_cast<double>(link.fetched_bytes) / static_cast<double>(loader.sample_bytes));
+  run.is_emulated = run.is_emulated || link.is_emulated;
+  times.link_busy_ms = link.transfer_ms / batches;
+  const double request_ms = link.request_count > 0 ? link.latency_ms / static_cast<double>(link.request_count) : 0;
+  times.link_latency_ms = static_cast<double>(link.miss_count) * request_ms / batches;
+  const double bytes_ms = link.rate() > 0 ? static_cast<double>(link.miss_bytes) * 1e3 / link.rate() / batches : 0;
+  times.link_ms = std::min(link.stall_ms / batches, times.link_latency_ms + bytes_ms);
+  times.link_latency_ms = std::min(times.link_latency_ms, times.link_ms);
+  times.load_ms = std::max(times.load_cpu_ms, times.load_ms - link.stall_ms / batches) + times.link_ms;
+}
+
 /// What a batch takes that the consumer's own thread makes in `load_ms`.
 void set_load_of_consumer(double load_ms, StepCosts& times) {
   times.load_ms = load_ms;
@@ -80,6 +101,7 @@ LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const Loa
     set_load_of_consumer(times.is_async ? all.busy_ms / steps : run.wait_ms * running, times);
   else
     set_load_of_workers(all, steps, times);
+  settle_link(loader, steps, run);
   times.update_cpu_ms = std::max(0.0, step.process_cpu_ms - times.load_cpu_ms);
   const double worker_queued_ms = run.workers > 0 ? all.queued_ms / steps : 0;
   const double helpers_queued =
@@ -98,6 +120,9 @@ LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasureme
   for (const auto& rank : all) {
     wait = std::max(wait, rank.wait_ms);
     mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
+    mine.times.link_ms = std::max(mine.times.link_ms, rank.times.link_ms);
+    // Each rank's bytes come while those of the others do, so that its time has theirs in it.
+    mine.times.link_busy_ms = std::max(mine.times.link_busy_ms, rank.times.link_busy_ms);
     load_cpu += rank.times.load_cpu_ms / count;
     update_cpu += rank.times.update_cpu_ms / count;
     spun += rank.times.spun_ms / count;
@@ -137,6 +162,7 @@ LoopMeasurement foresee(LoopMeasurement run, const LoaderStatistics& loader, dou
     set_load_of_consumer(all.busy_ms / made_batches, times);
   else
     set_load_of_workers(all, made_batches, times);
+  settle_link(loader, made_batches, run);
   times.update_ms = step_ms;
   times.update_cpu_ms = step_cpu_ms;
   times.update_threads = step_ms > 0 ? std::max(1.0, step_cpu_ms / step_ms) : 1;
@@ -151,6 +177,8 @@ LoopMeasurement foresee(LoopMeasurement run, const LoaderStatistics& loader, dou
 
 void ask_storage(LoopMeasurement& run, const Dataset& dataset, const RankShards& share) {
   constexpr double kWorthAsking = 0.05;  // share of a step
+  const bool is_link_busy = std::max(run.times.link_busy_ms, run.times.link_ms) >= kWorthAsking * run.step_ms;
+  if (is_link_busy) run.coefficient_share = coefficient_share(dataset, share);
   if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
   const auto rate = measure_disk(shard_files(dataset));
   settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);

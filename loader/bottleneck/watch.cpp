@@ -18,6 +18,7 @@ namespace {
 LoaderStatistics since(const LoaderStatistics& before, LoaderStatistics now) {
   now.read.count -= before.read.count;
   now.sample_bytes -= before.sample_bytes;
+  now.link = penstock::since(before.link, std::move(now.link));
   for (size_t i = 0; i < std::min(now.workers.size(), before.workers.size()); ++i) {
     auto& worker = now.workers[i];
     const auto& earlier = before.workers[i];

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/far/link_stats.h"
 #include "loader/far/transfer.h"
 
 namespace penstock::detail {
@@ -129,11 +130,13 @@ void download(Origin& origin, const std::string& address, const FileFacts& facts
       if (++change_count > 1)
         throw corrupt_error(concat(address, ": changed while it was read: ", changed.fact,
                                    "; expected shards that stay as the manifest says"));
+      count_retry("changed");
       arrival.restart();
       continue;
     }
     const std::string found = arrival.xxh3();
     if (found == facts.xxh3) return;
+    count_retry("checksum");
     if (++wrong_count > 1)
       throw corrupt_error(concat(address, ": xxh3 is ", found, ", the manifest says ", facts.xxh3,
                                  ", twice; upload the shard again, or pack it again"));

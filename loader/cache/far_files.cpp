@@ -9,6 +9,7 @@
 #include "loader/cache/ahead.h"
 #include "loader/cache/far_map.h"
 #include "loader/cache/shard_cache.h"
+#include "loader/far/emulated_link.h"
 #include "loader/far/origin.h"
 #include "loader/far/transfer.h"
 #include "loader/files/files.h"
@@ -82,6 +83,10 @@ const Registered<FilesKind> kS3{"s3", {}, "objects of S3, or of a service that s
 const Registered<FilesKind> kGoogle{"gs", {}, "objects of Google Cloud Storage", [](const Spec&) {
                                       return std::make_unique<FarFiles>(detail::make_google_origin());
                                     }};
+const Registered<FilesKind> kSim{
+    "sim", {}, "local files over an emulated link, whose speed --sim-link says", [](const Spec&) {
+      return std::make_unique<FarFiles>(detail::make_emulated_origin());
+    }};
 
 }  // namespace
 }  // namespace penstock

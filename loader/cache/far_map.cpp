@@ -3,11 +3,28 @@
 
 #include <sys/mman.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/cache/ahead.h"
+#include "loader/far/link_stats.h"
 
 namespace penstock::detail {
+namespace {
+
+/// Counts its life as a wait for a shard, if that is long enough to be one.
+class Stall {
+ public:
+  ~Stall() {
+    constexpr double kLeast_ms = 1;
+    if (const double ms = ms_since(begin_ns_); ms >= kLeast_ms) count_stall(ms);
+  }
+
+ private:
+  int64_t begin_ns_ = now_ns();
+};
+
+}  // namespace
 
 FarMap::FarMap(const FarShard& shard, ShardCache& cache) : FileMap(shard.address), shard_(shard), cache_(cache) {
   const size_t size = shard_.facts.byte_count;
@@ -38,6 +55,7 @@ void FarMap::hold() const {
 void FarMap::release() const noexcept { state_.fetch_sub(kOneHold, std::memory_order_release); }
 
 void FarMap::bring() const {
+  const Stall stall;
   const std::lock_guard lock(mutex_);
   if ((state_.load(std::memory_order_acquire) & kMapped) != 0) return;
   map_file(cache_.get(shard_));

@@ -24,6 +24,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/far/link_stats.h"
 
 namespace penstock::detail {
 
@@ -246,7 +247,9 @@ bool CacheFolder::make_room(uint64_t byte_count, Evicts evicts,
     if (used + byte_count <= limit_bytes_) return true;
     if (evicts == Evicts::kSpent && shard.used_ns != kSpent_ns) return false;  // the first ones are the spent ones
     drop(shard.xxh3);
-    if (remove_unused(shard.path)) used -= shard.byte_count;
+    if (!remove_unused(shard.path)) continue;
+    used -= shard.byte_count;
+    count_eviction();
   }
   return used + byte_count <= limit_bytes_;
 }

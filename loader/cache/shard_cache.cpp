@@ -18,6 +18,7 @@
 #include "core/text.h"
 #include "loader/cache/download.h"
 #include "loader/far/http.h"
+#include "loader/far/link_stats.h"
 
 namespace penstock::detail {
 namespace {
@@ -144,7 +145,10 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
 }
 
 OpenFile ShardCache::get(const FarShard& shard) {
-  if (auto file = open_whole(shard)) return file;
+  if (auto file = open_whole(shard)) {
+    count_hit(shard.facts.byte_count);
+    return file;
+  }
   bool is_beside = false;
   int64_t had_room_ns = now_ns();
   for (;;) {
@@ -156,6 +160,7 @@ OpenFile ShardCache::get(const FarShard& shard) {
         return file;
       }
       download(shard, place);
+      count_fetch(shard.facts.xxh3, shard.facts.byte_count, /*is_ahead=*/false);
       return std::move(place.file);
     }
     if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
@@ -182,6 +187,7 @@ bool ShardCache::fetch_ahead(const FarShard& shard) {
     return true;
   }
   download(shard, place);
+  count_fetch(shard.facts.xxh3, shard.facts.byte_count, /*is_ahead=*/true);
   return true;
 }
 

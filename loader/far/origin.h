@@ -20,6 +20,10 @@ class Origin {
   /// The request for the object at `address` (`s3://bucket/folder/file`), signed where the service wants that. Throws
   /// config_error for an address that names no object, and where credentials are wanted and there are none.
   virtual HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) = 0;
+  /// Carries a request out, as penstock::detail::exchange() does.
+  virtual HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
+    return detail::exchange(request, sink);
+  }
   /// Called when a request was refused. Returns whether another attempt makes sense: because credentials are other
   /// ones now, or because the clock of the service is known from `date`, the Date header of its answer.
   virtual bool renew() { return false; }

@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "loader/far/credential_sources.h"
 #include "loader/far/limiter.h"
+#include "loader/far/link_stats.h"
 #include "loader/far/url.h"
 
 namespace penstock::detail {
@@ -93,6 +94,22 @@ double jitter() {
   return std::uniform_real_distribution<double>(0, 1)(engine);
 }
 
+/// The word for what an attempt failed by, in counts of what was tried again.
+std::string kind_of(const Attempt& attempt) {
+  switch (attempt.end) {
+    case Attempt::End::kAnswered:
+      return std::to_string(attempt.status);
+    case Attempt::End::kNoHost:
+      return "no host";
+    case Attempt::End::kStalled:
+      return "timeout";
+    case Attempt::End::kWrongRange:
+      return "wrong range";
+    default:
+      return "lost";
+  }
+}
+
 /// The state of one transfer: how far it came, and what was tried.
 class Run {
  public:
@@ -126,8 +143,13 @@ class Run {
     HttpResponse response;
     {
       const RequestLimiter::Turn turn(limiter(), callbacks_.on_wait);
-      response = exchange(
-          request, [this](const HttpResponse& head, std::span<const uint8_t> bytes) { return take(head, bytes); });
+      const int64_t begin_ns = now_ns();
+      std::optional<Flow> flow;
+      response = origin_.exchange(request, [&](const HttpResponse& head, std::span<const uint8_t> bytes) {
+        if (!flow) flow.emplace(begin_ns);
+        count_bytes(wish_.address, bytes.size());
+        return take(head, bytes);
+      });
     }
     auto& attempt = response.attempt;
     if (attempt.status != 0) known_hosts().add(host_);
@@ -234,6 +256,7 @@ class Run {
 
   void wait(const HttpResponse& response) {
     ++failures_;
+    count_retry(kind_of(response.attempt));
     const double patience_s = seconds_of("PENSTOCK_RETRY_TIMEOUT", 300);
     const double most_attempts = seconds_of("AWS_MAX_ATTEMPTS", 0);
     const double waited_s = static_cast<double>(now_ns() - last_byte_ns_) * 1e-9;
@@ -311,6 +334,7 @@ std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, 
     }};
     try {
       transfer(origin, {.address = address}, callbacks);
+      count_ideal(bytes.size());
       return bytes;
     } catch (const ObjectChanged& changed) {
       fact = changed.fact;

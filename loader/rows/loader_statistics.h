@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "loader/far/link_stats.h"
+
 namespace penstock {
 
 /// Sums over all workers since construction. The stages of a sample are read (find it in the epoch, map it, check its
@@ -41,10 +43,12 @@ struct LoaderStatistics {
   uint64_t read_ahead_count = 0;   // shards that were read ahead (LoaderOptions::read_ahead)
   uint64_t dropped_count = 0;      // shards that were dropped from memory after their use
   std::vector<Worker> workers;     // one entry per worker
+  LinkStats link;                  // of the process, since the loader was made
 
   /// Computes every worker's storage_ms. Loader::statistics() has called it already. While a worker makes rows, the
   /// only thing that it sleeps for is a page that is not in memory. A page fault of any worker shows that there was
-  /// such a page; another worker may have waited for the same page without a fault of its own.
+  /// such a page; another worker may have waited for the same page without a fault of its own. Waits for shards from
+  /// far away, which `link` has, are left out of it in proportion.
   void find_storage_waits();
   /// The mean time for which a sample waited for the storage. It is part of the other stages, mostly of read and
   /// decode. It has no histogram, so that p99_us is 0.

@@ -22,10 +22,14 @@ class Limit:
         load-bound: the trainer waited 71 % of the time; 2 more workers would give about 2.1x (14,300 images/s), the limit
         is 3.9x (compute)
 
-    bound: "load", "storage", "compute", "communication" or "cores"; "" for a watch of less than 100 ms, which says nothing.
+    bound: "load", "storage", "link", "compute", "communication" or "cores"; "" for a watch of less than 100 ms, which says nothing.
     workers, best_workers: the loader's own, and those that are advised.
     speed_up, limit: how many times as fast it would be with best_workers, and if batches cost nothing.
     images_per_second, step_ms, wait_ms, steps: as measured, or as foreseen (then steps is 0). Of all ranks.
+    link_predictions: where data are far away, dicts with images_per_second, and either link_factor (of the rate of the link) or
+        cache_bytes (of the cache; in epochs after the first).
+    link_bytes_per_second, cache_share: what the link gave while bytes came, and the share of the bytes of the images that
+        it did not bring. is_emulated: with `sim_link`.
     predictions: one dict per number of workers, from 0: workers, images_per_second, low, high. Empty where bound is "".
     """
     sentence: str
@@ -39,6 +43,10 @@ class Limit:
     wait_ms: float
     steps: int
     predictions: List[Dict[str, float]]
+    link_predictions: List[Dict[str, float]]
+    link_bytes_per_second: float
+    cache_share: float
+    is_emulated: bool
 
     def __init__(self, values: Dict[str, Any]) -> None:
         self.__dict__.update(values)
@@ -93,22 +101,60 @@ class Watch:
                 self._say(line)
 
     def _compare(self, limit: Limit) -> Optional[str]:
-        """The line about the newest watch of the same loop with another number of workers. Keeps this watch."""
+        """The line about the newest watch of the same loop with another number of workers, over another emulated link or with
+        another cache. Keeps this watch."""
         watches = _watches if self._file is None else _read(self._file)
-        same = [one for one in watches if one["configuration"] == self._configuration and one["workers"] != limit.workers]
         line = None
-        for promise in same[-1]["predictions"] if same else ():
-            if promise["workers"] == limit.workers:
-                line = _native.promise_text(f"the watch before ({_workers(same[-1]['workers'])})", _workers(limit.workers),
-                                            promise["images_per_second"], promise["low"], promise["high"],
-                                            limit.images_per_second)
+        for past in reversed(watches):
+            promise = _promise(past, self._configuration, limit.workers)
+            if promise is not None:
+                was, now, rate, low, high = promise
+                line = _native.promise_text(f"the watch before ({was})", now, rate, low, high, limit.images_per_second,
+                                            limit.is_emulated)
+                break
         watches = [*watches, {"configuration": self._configuration, "workers": limit.workers,
-                              "predictions": limit.predictions}][-_KEPT:]
+                              "predictions": limit.predictions, "link_predictions": limit.link_predictions}][-_KEPT:]
         if self._file is None:
             _watches[:] = watches
         else:
             _write(self._file, watches)
         return line
+
+
+def _promise(past: Dict[str, Any], configuration: Dict[str, Any], workers: int) -> Optional[Tuple[str, str, float, float, float]]:
+    """What `past` promised for this configuration: its own setting, this one, the rate and its range. None where they
+    differ in nothing, in several settings or in one that nothing was said of."""
+    other, settings = past["configuration"], ("sim_link", "cache_limit")
+    changed = [key for key in {*configuration, *other} if configuration.get(key) != other.get(key)]
+    if not changed and past["workers"] != workers:
+        for one in past["predictions"]:
+            if one["workers"] == workers:
+                return _workers(past["workers"]), _workers(workers), one["images_per_second"], one["low"], one["high"]
+    if len(changed) != 1 or changed[0] not in settings or past["workers"] != workers:
+        return None
+    was, now = other.get(changed[0]), configuration.get(changed[0])
+    found = past.get("link_predictions", [])
+    rate = _over_link(found, was, now) if changed[0] == "sim_link" else _with_cache(found, now)
+    words = "a link of {}" if changed[0] == "sim_link" else "a cache of {}"
+    return None if rate is None else (words.format(was or "default"), words.format(now or "default"), rate, rate, rate)
+
+
+def _over_link(found: List[Dict[str, float]], was: Any, now: Any) -> Optional[float]:
+    (old_delay, old_rate), (delay, rate) = _native.link_speed(was or ""), _native.link_speed(now or "")
+    if old_delay != delay or old_rate <= 0:
+        return None
+    return next((one["images_per_second"] for one in found if abs(one.get("link_factor", 0) * old_rate - rate) < 0.01 * rate), None)
+
+
+def _with_cache(found: List[Dict[str, float]], limit: Any) -> Optional[float]:
+    """Between two sizes the time of an image is taken to fall evenly."""
+    size = _native.byte_limit(limit or "")
+    sizes = [one for one in found if one.get("cache_bytes", 0) > 0 and one["images_per_second"] > 0]
+    for low, high in zip(sizes, sizes[1:]):
+        if low["cache_bytes"] <= size <= high["cache_bytes"]:
+            share = (size - low["cache_bytes"]) / (high["cache_bytes"] - low["cache_bytes"])
+            return 1 / ((1 - share) / low["images_per_second"] + share / high["images_per_second"])
+    return sizes[-1]["images_per_second"] if sizes and size > sizes[-1]["cache_bytes"] else None
 
 
 def foresee(native: "_native.Loader", step_ms: Any, step_cpu_ms: Any) -> Limit:

@@ -109,6 +109,9 @@ class Loader:
     views: in place of augment, a list of such lists: each gives a picture of every sample, with random numbers of its own, and
         reads the sample once, and decodes once what several of them look at. `Batch.views` has all, `Batch.images` the first.
         Not with mixup and cutmix.
+    sim_link: lets local data come as if from far away, through the cache of the node, after a delay per request and at a rate:
+        "20ms,100MB/s". It holds for all loaders of the process that have one, and changes no batch. Sentences are marked
+        [emulated].
     size_schedule: sizes of the images by epoch, such as "0:128,6:160,12:224" or {0: 128, 6: 160, 12: 224}: epochs 0 to 5 have
         128. It is the `size` of the last transform of `augment` that sets the size; views that state the same size follow
         it, and others keep theirs. `image_shape` is that of the largest.
@@ -137,7 +140,7 @@ class Loader:
                  size_schedule: "str | Mapping[int, int]" = "",
                  subset: str = "", exclude_ids: "str | os.PathLike[str] | None" = None, sampler: str = "",
                  weights: "Sequence[float] | Any" = None,
-                 quarantine: "str | os.PathLike[str] | None" = None) -> None:
+                 quarantine: "str | os.PathLike[str] | None" = None, sim_link: Optional[str] = None) -> None:
         if arrays is not None and arrays not in _ARRAYS:
             raise ConfigError(f"loader: arrays is {arrays!r:.200}; expected one of {', '.join(_ARRAYS)}, or None")
         if layout not in _LAYOUTS:
@@ -159,6 +162,10 @@ class Loader:
         own_layout = "u8" if device is not None else f"{layout}-nhwc" if channels_last and layout not in _LEVELS else layout
         allocate, release = page_locking() if device is not None else (0, 0)
         first_folder, *other_folders = folders(data)
+        if sim_link is not None:
+            speed = text("sim_link", sim_link, expected='a delay and a rate, such as "20ms,100MB/s"')
+            first_folder, *other_folders = (_native.behind_sim_link(speed, one) for one in (first_folder, *other_folders))
+            os.environ["PENSTOCK_SIM_LINK"] = speed  # which native code has set where Python does not see it
         self._configuration = dict(
             data=first_folder, also=other_folders, split=text("split", split), augment=spec_list(first),
             views=[spec_list(view) for view in others], size_schedule=sizes(size_schedule),
@@ -283,6 +290,13 @@ class Loader:
         """What workers and consumer did since the loader was made: times per stage, as `loadbench --json` has them."""
         return self._native.statistics()
 
+    def link(self) -> Dict[str, Any]:
+        """What came from far away since this loader was made, for all loaders of the process together: bytes that were
+        fetched, those of them that had come before ("over_bytes"), shards that were in the cache when they were needed
+        ("hit_count"), waited for ("miss_count") or fetched ahead, evictions, stalls of threads, retries by cause, and bytes
+        by origin. All of it is 0 for local data."""
+        return self.statistics()["link"]
+
     def limit(self, step_ms: float, *, step_cpu_ms: Optional[float] = None) -> Limit:
         """What would limit a loop whose step takes `step_ms` once its batch is there, `step_cpu_ms` of that processor time
         of all its threads (None: one thread works all the time), and what other numbers of workers would give. It judges by the batches of
@@ -308,6 +322,9 @@ class Loader:
             if configuration.get(key) == default:
                 del configuration[key]
         configuration.update(data=self._native.folder, cores=_native.usable_cores())
+        for key, variable in (("sim_link", "PENSTOCK_SIM_LINK"), ("cache_limit", "PENSTOCK_CACHE_LIMIT")):
+            if "://" in self._native.folder or self._native.folder.startswith("sim:"):
+                configuration[key] = os.environ.get(variable, "")
         return Watch(self._native, configuration, name, history, say)
 
     def digest(self, epochs: int = 1) -> List[str]:

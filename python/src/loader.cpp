@@ -139,6 +139,30 @@ nb::dict worker_dict(const LoaderStatistics::Worker& worker) {
   return dict;
 }
 
+nb::dict link_dict(const LinkStats& link) {
+  nb::dict dict, retries, origins;
+  for (const auto& [kind, count] : link.retries) retries[kind.c_str()] = count;
+  for (const auto& [origin, bytes] : link.origin_bytes) origins[origin.c_str()] = bytes;
+  dict["is_emulated"] = link.is_emulated;
+  dict["fetched_bytes"] = link.fetched_bytes;
+  dict["over_bytes"] = link.over_bytes();
+  dict["bytes_per_second"] = link.rate();
+  dict["hit_count"] = link.hit_count;
+  dict["hit_bytes"] = link.hit_bytes;
+  dict["miss_count"] = link.miss_count;
+  dict["miss_bytes"] = link.miss_bytes;
+  dict["ahead_count"] = link.ahead_count;
+  dict["ahead_bytes"] = link.ahead_bytes;
+  dict["eviction_count"] = link.eviction_count;
+  dict["request_count"] = link.request_count;
+  dict["stall_count"] = link.stall_count;
+  dict["stall_ms"] = link.stall_ms;
+  dict["transfer_ms"] = link.transfer_ms;
+  dict["retries"] = retries;
+  dict["origin_bytes"] = origins;
+  return dict;
+}
+
 nb::dict statistics(NativeLoader& loader) {
   LoaderStatistics found;
   {
@@ -161,6 +185,7 @@ nb::dict statistics(NativeLoader& loader) {
   dict["sample_bytes"] = found.sample_bytes;
   dict["stages"] = stages;
   dict["workers"] = workers;
+  dict["link"] = link_dict(found.link);
   return dict;
 }
 

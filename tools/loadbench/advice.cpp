@@ -21,14 +21,16 @@ constexpr double kLargeShare = 0.4;   // a stage with less of a sample's time ge
 
 constexpr double kStorageShare = 0.4;  // the same for waiting for the storage, as a share of the workers' time
 
+double busy_ms(const LoaderStatistics& statistics) {
+  double sum_ms = 0;
+  for (const auto& worker : statistics.workers) sum_ms += worker.busy_ms;
+  return sum_ms;
+}
+
 /// Share of the workers' time in which they waited for the storage.
 double storage_share(const LoaderStatistics& statistics) {
-  double storage_ms = 0, busy_ms = 0;
-  for (const auto& worker : statistics.workers) {
-    storage_ms += worker.storage_ms;
-    busy_ms += worker.busy_ms;
-  }
-  return busy_ms > 0 ? storage_ms / busy_ms : 0;
+  const double busy = busy_ms(statistics);
+  return busy > 0 ? statistics.storage().total_ms / busy : 0;
 }
 
 /// The two lines for a loader that waits for its storage: how fast that is, and what to do. More readers help if the
@@ -50,6 +52,20 @@ std::string storage_lines(const Dataset& dataset, const BenchOptions& options, c
   const double share = coefficient_share(dataset, needed_shards(options.loader));
   if (share > 0) return text + concat("pack with --encode coef: about ", percent_text(share), " of the bytes\n");
   return text + "fewer bytes per image (--resize), or memory for all of the data\n";
+}
+
+/// The two lines for a loader that waits for shards from far away.
+std::string link_lines(const Dataset& dataset, const BenchOptions& options, const BenchRun& best) {
+  const LinkStats& link = best.statistics.link;
+  std::string text = concat("limit: ", rate_text(best.images_per_second), " with ",
+                            count_text(static_cast<uint64_t>(best.workers), "worker"), "; the link gives ",
+                            byte_text(static_cast<uint64_t>(link.rate())), "/s, and waiting for it takes ",
+                            percent_text(link.stall_ms / busy_ms(best.statistics)), " of a sample's time",
+                            link.is_emulated ? " [emulated]" : "", "\nnext: ");
+  if (link.eviction_count > 0) text += "a larger --cache-limit; then ";
+  const double share = coefficient_share(dataset, needed_shards(options.loader));
+  if (share > 0) return text + concat("pack with --encode coef: about ", percent_text(share), " of the bytes\n");
+  return text + "fewer bytes per image (--resize), or epochs after the first, which the cache has\n";
 }
 
 struct StageShare {
@@ -150,6 +166,9 @@ std::string advice(const Dataset& dataset, const BenchOptions& options, const st
   const auto best = std::max_element(runs.begin(), runs.end(), [](const BenchRun& a, const BenchRun& b) {
     return a.images_per_second < b.images_per_second;
   });
+  if (best->statistics.link.stall_ms >= kStorageShare * busy_ms(best->statistics) &&
+      best->statistics.link.fetched_bytes > 0)
+    return link_lines(dataset, options, *best);
   if (storage_share(best->statistics) >= kStorageShare) return storage_lines(dataset, options, *best);
   const int core_count = this_machine().cores;
   const StageShare stage = greatest_stage(best->statistics);

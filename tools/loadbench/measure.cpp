@@ -2,6 +2,7 @@
 #include "tools/loadbench/measure.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -57,12 +58,14 @@ double median(std::vector<double> values) {
 
 void run_epoch(Loader& loader, int64_t epoch, const BenchOptions& options, BenchRun& run) {
   const int64_t start_ns = now_ns();
+  const LinkStats before = link_stats();
   loader.start_epoch(epoch);
   const int64_t images = consume(loader, options.max_batches);
   run.epoch_images_per_second.push_back(static_cast<double>(images) * 1e3 / ms_since(start_ns));
   run.resident_bytes = resident_bytes();
   // This drops the batches that are being made ahead: they would take cores from the run whose turn is next.
   loader.start_epoch(epoch, loader.batches_per_epoch());
+  run.link = plus(since(before, link_stats()), std::move(run.link));
 }
 
 [[noreturn]] void refuse_nothing(const Dataset& dataset, const BenchOptions& options) {
@@ -131,6 +134,7 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
     runs[i].other_cores = other_cores;
     runs[i].images_per_second = median(runs[i].epoch_images_per_second);
     runs[i].statistics = loaders[i]->statistics();
+    runs[i].statistics.link = runs[i].link;  // of its own turns
   }
   return runs;
 }

@@ -19,6 +19,7 @@ struct BenchRun {
   double first_batch_ms = 0;                    ///< From the construction of a loader to the end of its first next().
   double other_cores = 0;       ///< Mean number of cores that other programs had while all runs took their turns.
   LoaderStatistics statistics;  ///< Covers the measured epochs, including batches that were made ahead and dropped.
+  LinkStats link;               ///< What came from far away in the measured epochs.
   Extent extent;                ///< The extent of a rendered sample.
   size_t slot_bytes = 0;
   int64_t resident_bytes = 0;  ///< Memory of the process after this run's last epoch.

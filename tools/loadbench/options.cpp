@@ -85,6 +85,8 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       ->capture_default_str();
   add_plugin_option(app, plugins);
   add_cache_flags(app);
+  std::string sim_link;
+  app.add_option("--sim-link", sim_link, kSimLinkHelp)->type_name("DELAY,RATE");
   app.add_option("--views", loader.views,
                  "one more list of transforms: a further picture of every sample, with random numbers of its own; may "
                  "be given several times")
@@ -140,6 +142,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   options.is_split_given = split->count() > 0;
   options.has_all_ranks = all_ranks->count() > 0;
 
+  if (!sim_link.empty()) {
+    options.data = behind_sim_link("--sim-link:", sim_link, options.data);
+    for (auto& other : options.also) other = behind_sim_link("--sim-link:", sim_link, other);
+  }
   options.workers = parse_workers(workers);
   loader.shuffle = parse_shuffle("--shuffle", shuffle);
   loader.tail = choice("--tail", tail, tail_names());

@@ -31,6 +31,18 @@ uint64_t storage_bytes(const LoaderStatistics& statistics) {
   return bytes;
 }
 
+Json link_json(const LinkStats& link) {
+  return {{"emulated", link.is_emulated},          {"fetched_bytes", link.fetched_bytes},
+          {"over_bytes", link.over_bytes()},       {"bytes_per_second", link.rate()},
+          {"hit_count", link.hit_count},           {"hit_bytes", link.hit_bytes},
+          {"miss_count", link.miss_count},         {"miss_bytes", link.miss_bytes},
+          {"ahead_count", link.ahead_count},       {"ahead_bytes", link.ahead_bytes},
+          {"eviction_count", link.eviction_count}, {"request_count", link.request_count},
+          {"stall_count", link.stall_count},       {"stall_ms", link.stall_ms},
+          {"transfer_ms", link.transfer_ms},       {"retries", link.retries},
+          {"origin_bytes", link.origin_bytes}};
+}
+
 Json run_json(const BenchRun& run) {
   return {{"workers", run.workers},
           {"images_per_second", run.images_per_second},
@@ -43,6 +55,7 @@ Json run_json(const BenchRun& run) {
           {"read_ahead_count", run.statistics.read_ahead_count},
           {"dropped_count", run.statistics.dropped_count},
           {"other_cores", run.other_cores},
+          {"link", link_json(run.statistics.link)},
           {"slot_bytes", run.slot_bytes},
           {"resident_bytes", run.resident_bytes},
           {"stages",
@@ -102,6 +115,9 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
     cell(8) << std::setprecision(0) << static_cast<double>(run.resident_bytes) * 1e-6;
     cell(10) << std::setprecision(1) << run.first_batch_ms << '\n';
   }
+  for (const auto& run : runs)
+    if (const auto text = link_text(run.statistics.link); !text.empty())
+      out << run.workers << " workers, " << text << '\n';
   return out.str();
 }
 

@@ -1,0 +1,165 @@
+// An emulated link: a delay per request, and one token bucket.
+#include "loader/far/emulated_link.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/far/link_stats.h"
+#include "loader/files/files.h"
+
+namespace penstock {
+namespace {
+
+/// The number at the front of `text`, which is cut off; nothing for what is no number of 0 or more.
+std::optional<double> take_number(std::string_view& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (error != std::errc() || !(value >= 0) || value > 1e12) return {};
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return value;
+}
+
+double unit_of_rate(std::string_view text) {
+  if (text == "kB/s") return 1e3;
+  if (text == "MB/s") return 1e6;
+  if (text == "GB/s") return 1e9;
+  return 0;
+}
+
+}  // namespace
+
+LinkSpeed parse_link_speed(const std::string& where, const std::string& text) {
+  LinkSpeed speed;
+  std::string_view rest = text;
+  auto number = take_number(rest);
+  if (number && rest.starts_with("ms,")) {
+    speed.delay_ms = *number;
+    rest.remove_prefix(3);
+    number = take_number(rest);
+  }
+  if (number) speed.bytes_per_second = *number * unit_of_rate(rest);
+  constexpr double kMostDelay_ms = 10'000;
+  if (speed.bytes_per_second >= 1e3 && speed.delay_ms <= kMostDelay_ms) return speed;
+  throw config_error(concat(where, " is ", in_quotes(text),
+                            "; expected a delay and a rate as in 20ms,100MB/s (up to 10000ms, 1kB/s or more), or a ",
+                            "rate as in 1GB/s"));
+}
+
+std::optional<LinkSpeed> sim_link() {
+  const char* const text = std::getenv(kSimLinkVariable);
+  if (text == nullptr || *text == '\0') return {};
+  return parse_link_speed(concat(kSimLinkVariable, ":"), text);
+}
+
+std::string behind_sim_link(const std::string& where, const std::string& speed, const std::string& folder) {
+  parse_link_speed(where, speed);
+  if (!is_local(folder) && !folder.starts_with(kSimScheme))
+    throw config_error(concat(where, " is ", in_quotes(speed), " with ", folder, "; expected a local data set"));
+  setenv(kSimLinkVariable, speed.c_str(), 1);
+  return folder.starts_with(kSimScheme) ? folder : kSimScheme + folder;
+}
+
+namespace detail {
+namespace {
+
+constexpr uint64_t kFirstPiece = 4096, kPiece = 1 << 18;
+constexpr int64_t kBucket_ns = 5'000'000;
+constexpr int64_t kWaitStep_ns = 250'000'000;
+constexpr const char* kUrlBegin = "sim://link/";  // what follows is the path
+
+class EmulatedOrigin final : public Origin {
+ public:
+  HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) override {
+    return {.url = kUrlBegin + address.substr(std::string(kSimScheme).size()), .headers = std::move(headers)};
+  }
+
+  HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) override {
+    const auto speed = sim_link();
+    if (!speed)
+      throw config_error(concat(kSimLinkVariable, ": is not set; expected the speed of the link, as in 20ms,100MB/s"));
+    count_emulated();
+    HttpResponse response;
+    if (!wait_until(now_ns() + static_cast<int64_t>(speed->delay_ms * 1e6), request)) return lost();
+    const std::string path = request.url.substr(std::string(kUrlBegin).size());
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    if (!file) {
+      response.attempt.status = 404;
+      return response;
+    }
+    const auto size = static_cast<uint64_t>(file.tellg());
+    const auto [begin, end] = range_of(request, size);
+    response.attempt.status = 206;
+    response.headers["content-range"] = concat("bytes ", begin, "-", end - 1, "/", size);
+    if (size == 0) response = whole_empty();
+    std::vector<uint8_t> piece(kPiece);
+    file.seekg(static_cast<std::streamoff>(begin));
+    for (uint64_t at = begin; at < end;) {
+      const uint64_t count = std::min(at == begin ? kFirstPiece : kPiece, end - at);
+      if (!wait_until(take_tokens(count, speed->bytes_per_second), request)) return lost();
+      if (!file.read(reinterpret_cast<char*>(piece.data()), static_cast<std::streamsize>(count))) return lost();
+      if (!sink(response, {piece.data(), count})) break;
+      at += count;
+    }
+    return response;
+  }
+
+ private:
+  static HttpResponse lost() {
+    HttpResponse response;
+    response.attempt.end = Attempt::End::kLost;
+    return response;
+  }
+  static HttpResponse whole_empty() {
+    HttpResponse response;
+    response.attempt.status = 200;
+    response.headers["content-length"] = "0";
+    return response;
+  }
+
+  /// `bytes=10-19` or `bytes=10-`, as transfer() writes it.
+  static std::pair<uint64_t, uint64_t> range_of(const HttpRequest& request, uint64_t size) {
+    const auto found = request.headers.find("range");
+    if (found == request.headers.end()) return {0, size};
+    const std::string text = found->second.substr(std::string("bytes=").size());
+    const size_t minus = text.find('-');
+    const uint64_t begin = std::min<uint64_t>(size, std::stoull(text.substr(0, minus)));
+    const std::string last = text.substr(minus + 1);
+    return {begin, last.empty() ? size : std::max(begin, std::min<uint64_t>(size, std::stoull(last) + 1))};
+  }
+
+  /// The time at which so many bytes have come, after all that were asked for before.
+  int64_t take_tokens(uint64_t count, double bytes_per_second) {
+    const std::lock_guard lock(mutex_);
+    free_ns_ = std::max(free_ns_, now_ns() - kBucket_ns) +
+               static_cast<int64_t>(std::llround(static_cast<double>(count) * 1e9 / bytes_per_second));
+    return free_ns_;
+  }
+
+  static bool wait_until(int64_t end_ns, const HttpRequest& request) {
+    for (int64_t left_ns = end_ns - now_ns(); left_ns > 0; left_ns = end_ns - now_ns()) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left_ns, kWaitStep_ns)));
+      if (request.on_wait && !request.on_wait()) return false;
+    }
+    return true;
+  }
+
+  std::mutex mutex_;
+  int64_t free_ns_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Origin> make_emulated_origin() { return std::make_unique<EmulatedOrigin>(); }
+
+}  // namespace detail
+}  // namespace penstock

@@ -1,0 +1,65 @@
+// LinkStats: what came over the network, what the cache had, and how long the loader waited for it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+/// Sums of this process over all its loaders, from its start on or since an earlier moment (since()).
+struct LinkStats {
+  uint64_t hit_count = 0, hit_bytes = 0;      ///< Shards that were whole in the cache when they were needed.
+  uint64_t miss_count = 0, miss_bytes = 0;    ///< Shards that were fetched while somebody waited.
+  uint64_t ahead_count = 0, ahead_bytes = 0;  ///< Shards that were fetched before anybody waited.
+  uint64_t fetched_bytes = 0;                 ///< All bytes that came, also those that were thrown away.
+  uint64_t ideal_bytes = 0;     ///< Those of shards and files that this process fetched for the first time.
+  uint64_t eviction_count = 0;  ///< Shards that this process removed from the cache to make room.
+  uint64_t request_count = 0;   ///< Requests that bytes came for.
+  uint64_t stall_count = 0;     ///< Waits of 1 ms or more of a thread for a shard.
+  double stall_ms = 0;          ///< Their time, summed over threads.
+  double latency_ms = 0;        ///< Time from a request to its first byte, summed over requests.
+  double transfer_ms = 0;       ///< Time in which bytes of one request or more were coming.
+  std::map<std::string, uint64_t> retries{};       ///< By cause: "503", "429", "timeout", "lost", "checksum" ...
+  std::map<std::string, uint64_t> origin_bytes{};  ///< One entry per origin: `https://host`, `s3://bucket`.
+  bool is_emulated = false;                        ///< Some of it came over a link of --sim-link.
+
+  uint64_t over_bytes() const { return fetched_bytes > ideal_bytes ? fetched_bytes - ideal_bytes : 0; }
+  /// Bytes per second while bytes came; 0: none came.
+  double rate() const { return transfer_ms > 0 ? static_cast<double>(fetched_bytes) * 1e3 / transfer_ms : 0; }
+};
+
+/// Thread-safety: any thread. Costs a copy of the two tables.
+LinkStats link_stats();
+/// What was added since `before`.
+LinkStats since(const LinkStats& before, LinkStats now);
+/// The sums of two.
+LinkStats plus(const LinkStats& more, LinkStats sums);
+
+/// One line for people, beginning with `link: ` and ending with ` [emulated]` where it is; "" where nothing was far.
+std::string link_text(const LinkStats& stats);
+
+namespace detail {
+
+/// Counting, where the bytes go. Thread-safety: any thread.
+void count_hit(uint64_t byte_count);
+void count_fetch(const std::string& xxh3, uint64_t byte_count, bool is_ahead);
+void count_ideal(uint64_t byte_count);
+void count_bytes(const std::string& address, uint64_t byte_count);
+void count_retry(const std::string& kind);
+void count_eviction();
+void count_emulated();
+void count_stall(double ms);
+
+/// From the first byte of an answer to its end: bytes are coming.
+class Flow {
+ public:
+  explicit Flow(int64_t request_begin_ns);
+  ~Flow();
+  Flow(const Flow&) = delete;
+  Flow& operator=(const Flow&) = delete;
+};
+
+}  // namespace detail
+}  // namespace penstock
