@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -17,6 +18,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/far/answer.h"
 #include "loader/far/http.h"
 
 extern char** environ;
@@ -84,12 +86,6 @@ std::optional<Credentials> from_environment() {
     throw no_key("environment", found.key_id.empty() ? "AWS_ACCESS_KEY_ID is not set, AWS_SECRET_ACCESS_KEY is"
                                                      : "AWS_SECRET_ACCESS_KEY is not set, AWS_ACCESS_KEY_ID is");
   return found;
-}
-
-std::string xml_value(const std::string& document, const std::string& tag) {
-  const size_t begin = document.find("<" + tag + ">"), end = document.find("</" + tag + ">");
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
-  return document.substr(begin + tag.size() + 2, end - begin - tag.size() - 2);
 }
 
 std::optional<Credentials> from_web_identity(const std::string& region) {
@@ -200,6 +196,13 @@ std::optional<Credentials> from_instance() {
 }
 
 }  // namespace
+
+double environment_seconds(const char* name, double fallback) {
+  const std::string text = environment(name);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : fallback;
+}
 
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);

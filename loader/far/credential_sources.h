@@ -28,6 +28,9 @@ std::string profile_value(const std::string& key);
 /// The value of an environment variable; "" if it is not set.
 std::string environment(const char* name);
 
+/// The same as a number above 0; `fallback` for anything else.
+double environment_seconds(const char* name, double fallback);
+
 /// The value of `key` in section `section` of the text of an INI file, as ~/.aws has them; "" if there is none.
 std::string ini_value(const std::string& text, const std::string& section, const std::string& key);
 
