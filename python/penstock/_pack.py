@@ -19,7 +19,7 @@ _MOST_CLASSES = 100_000  # that numbers as labels may make of fewer pictures: 3 
 
 class Packed(NamedTuple):
     """What pack() did. `skipped` has a message per broken picture that was left out; OUT/<split>/skipped.jsonl has them, too."""
-    folder: "pathlib.Path | str"  # an address is text: a path would lose one of its slashes
+    folder: "pathlib.Path | str"  # text where it is an address
     samples: int
     seconds: float
     skipped: List[str]
@@ -34,8 +34,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
          pixels: Optional[str] = None,
          more_inputs: "Sequence[str | os.PathLike[str]]" = (), part: Optional[Tuple[int, int]] = None,
          codebook: "str | os.PathLike[str] | None" = None, progress: Optional[bool] = None) -> Packed:
-    """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all. With a source by name OUT may
-    be an address of s3:// or gs:// (docs/FAR.md).
+    """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all. OUT: a folder; or, with a source by name, s3://...
 
     source: "image-folder:photos", "csv(label=class):DIR", "coco:DIR" or "digits", as `shardprep pack --source --input` has them; a
         pathlib.Path of a folder, which is that of image-folder; or an iterable of (picture, label) or of dicts with such
@@ -70,8 +69,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         raise ConfigError(f"pack: split is {split!r:.200}; expected each split only once")
     common: Dict[str, Any] = {
         "output": _path("out", out), "shards": int32("shards", shards, "pack"), "jobs": int32("jobs", jobs, "pack"),
-        "force": bool(force),
-        "shuffle_seed": -1 if shuffle_seed is None else whole("shuffle_seed", shuffle_seed, 0, where="pack"),
+        "force": bool(force), "shuffle_seed": -1 if shuffle_seed is None else whole("shuffle_seed", shuffle_seed, 0, where="pack"),
         "on_corrupt": text("on_corrupt", on_corrupt, "pack"), "encode": text("encode", encode, "pack"),
         "resize": 0 if resize is None else _positive("resize", resize), "quality": int32("quality", quality, "pack"),
         "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),

@@ -101,6 +101,7 @@ def test_the_other_commands_work_by_address(dataset, cache, tmp_path):
     with FarServer(dataset) as server:
         words = ("--cache-dir", cache)
         assert "every one as packed" in run("shardprep", "verify", server.url, *words)
+        assert server.count("shard-") == SHARDS  # once each
         run("shardprep", "unpack", server.url, "--out", tmp_path / "files", "--quiet", *words)
         run("shardprep", "unpack", dataset, "--out", tmp_path / "local", "--quiet")
         files = [sorted(path.relative_to(top) for path in top.rglob("*")) for top in (tmp_path / "files", tmp_path / "local")]

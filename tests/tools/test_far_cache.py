@@ -108,6 +108,33 @@ def test_what_was_damaged_in_the_cache_is_found_and_fetched_again(dataset, expec
         assert digest(server.url, cache) == expected and cut.stat().st_size > 1000
 
 
+@pytest.mark.parametrize("part", ("header", "columns", "pixels"))
+def test_a_shard_that_is_damaged_in_the_cache_is_not_blamed_on_the_packer(part, dataset, expected, cache):
+    with FarServer(dataset) as server:
+        assert digest(server.url, cache) == expected
+        broken = sorted(cache.glob("*.shard"))[0]
+        data = bytearray(broken.read_bytes())
+        begin = {"header": 20, "columns": len(data) - 8000, "pixels": len(data) // 2}[part]
+        for at in range(begin, begin + 8000 if part == "columns" else begin + 1, 20):
+            data[at] ^= 1
+        broken.write_bytes(data)
+        line = refusal("loadbench", "--data", server.url, "--digest", "--epochs", 1, "--cache-dir", cache, code=3)
+        assert "was damaged in the cache" in line and "the next run fetches it again" in line and not broken.exists()
+        assert digest(server.url, cache) == expected and broken.exists()
+
+
+def test_a_pipe_under_the_name_of_a_shard_is_not_waited_for(dataset, expected, cache):
+    with FarServer(dataset) as server:
+        assert digest(server.url, cache) == expected
+        pipe = sorted(cache.glob("*.shard"))[0]
+        pipe.unlink()
+        os.mkfifo(pipe)
+        assert f"{SHARDS - 1} shards" in run("shardprep", "cache", "list", "--cache-dir", cache)
+        assert "is no regular file" in refusal(*FETCH, server.url, "--cache-dir", cache, code=3)
+        pipe.unlink()
+        assert digest(server.url, cache) == expected
+
+
 def refusal_after_table(*words):
     return refusal(*words, code=4)
 
