@@ -27,13 +27,13 @@
 #include "loader/pack/class_table.h"
 #include "loader/pack/codebook_file.h"
 #include "loader/pack/encoder.h"
-#include "loader/pack/far_output.h"
 #include "loader/pack/merge.h"
 #include "loader/pack/packed_fields.h"
 #include "loader/pack/part.h"
 #include "loader/pack/partial.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
+#include "loader/shards/split_upload.h"
 #include "loader/sources/joined_source.h"
 #include "loader/sources/source.h"
 
@@ -105,7 +105,8 @@ class Packing {
         fields_(detail::packed_fields(source, options.storage)),
         members_(own_members()),
         key_(key()),
-        far_(is_local(options.output) ? nullptr : std::make_unique<detail::FarOutput>(options.output / options.split)),
+        far_(is_local(options.output) ? nullptr
+                                      : std::make_unique<detail::SplitUpload>(options.output / options.split)),
         partial_(detail::open_partial(local_options(), key_, given_codebook(), empty_tally())),
         codebook_(partial_ ? detail::codebook_of(source, options, key_) : nullptr),
         encoder_(options.storage, codebook_) {}
@@ -132,7 +133,7 @@ class Packing {
     if (options_.part)
       publish_part();
     else if (far_)
-      far_->publish(partial_->folder());
+      far_->publish(partial_->folder(), kSkippedFile);
     else
       partial_->publish(options_.force);
     report();
@@ -356,7 +357,7 @@ class Packing {
   const detail::PackedFields fields_;
   const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
   const std::string key_;
-  const std::unique_ptr<detail::FarOutput> far_;  // null: the output is local
+  const std::unique_ptr<detail::SplitUpload> far_;  // null: the output is local
   // Before the codebook, for which pictures are read: an output may not be writable. Null: this part is finished.
   const std::unique_ptr<detail::Partial> partial_;
   const std::shared_ptr<const detail::Codebook> codebook_;

@@ -1,4 +1,4 @@
-// FarOutput: where a packing works whose output is an address, and how its shards get there.
+// SplitUpload: the files of a split that is written to an address, and the folder in which they are made.
 #pragma once
 
 #include <filesystem>
@@ -15,22 +15,22 @@ namespace penstock::detail {
 /// together, and those of its shards that the new manifest does not name at the end.
 /// Errors: those of Files::upload(); config_error where the folder is another user's. Thread-safety: send() may be
 /// called on any thread.
-class FarOutput {
+class SplitUpload {
  public:
   /// `folder`: OUTPUT/<split>, an address.
-  explicit FarOutput(std::filesystem::path folder);
+  explicit SplitUpload(std::filesystem::path folder);
   /// Removes staging() if nothing is in it.
-  ~FarOutput();
-  FarOutput(const FarOutput&) = delete;
-  FarOutput& operator=(const FarOutput&) = delete;
+  ~SplitUpload();
+  SplitUpload(const SplitUpload&) = delete;
+  SplitUpload& operator=(const SplitUpload&) = delete;
 
   /// A folder for this output in that of temporary files (TMPDIR), which a packing that was killed leaves for the next.
   const std::filesystem::path& staging() const { return staging_; }
   bool has(const Manifest::Shard& entry) const;
   /// Sends a shard, unless it is there already.
   void send(const std::filesystem::path& file, const Manifest::Shard& entry);
-  /// Sends what else is in the local folder of the split: the list of skipped pictures, then the manifest.
-  void publish(const std::filesystem::path& local);
+  /// Sends what else is in the local folder of the split: the file `list`, if it is there, then the manifest.
+  void publish(const std::filesystem::path& local, const std::string& list);
 
  private:
   void begin_to_replace();
@@ -38,7 +38,8 @@ class FarOutput {
 
   std::filesystem::path folder_, staging_;
   std::once_flag has_begun_;
-  std::vector<std::string> replaced_;  // files of the set that was there
+  bool is_replacing_ = false;          // whether there was a set
+  std::vector<std::string> replaced_;  // its files
 };
 
 }  // namespace penstock::detail

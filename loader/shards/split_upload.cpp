@@ -1,5 +1,5 @@
-// FarOutput: a folder to work in, and what is sent from it in which order.
-#include "loader/pack/far_output.h"
+// SplitUpload: a folder to work in, and what is sent from it in which order.
+#include "loader/shards/split_upload.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +13,6 @@
 #include "core/text.h"
 #include "loader/files/checksum.h"
 #include "loader/files/files.h"
-#include "loader/pack/pack_options.h"
 
 namespace penstock::detail {
 namespace {
@@ -35,22 +34,22 @@ void make_own_folder(const fs::path& folder) {
 
 }  // namespace
 
-FarOutput::FarOutput(fs::path folder)
+SplitUpload::SplitUpload(fs::path folder)
     : folder_(std::move(folder)),
       staging_(fs::temp_directory_path() / concat("penstock-pack-", hash_of_text(folder_.string()))) {
   make_own_folder(staging_);
 }
 
-FarOutput::~FarOutput() {
+SplitUpload::~SplitUpload() {
   std::error_code ignored;  // it is not empty where another packing works in it
   fs::remove(staging_, ignored);
 }
 
-bool FarOutput::has(const Manifest::Shard& entry) const {
+bool SplitUpload::has(const Manifest::Shard& entry) const {
   return files_of(folder_).is_uploaded(folder_ / entry.file, {entry.byte_count, entry.xxh3});
 }
 
-void FarOutput::begin_to_replace() {
+void SplitUpload::begin_to_replace() {
   std::call_once(has_begun_, [&] {
     const fs::path manifest = folder_ / "manifest.json";
     if (!files_of(folder_).exists(manifest)) return;
@@ -59,27 +58,27 @@ void FarOutput::begin_to_replace() {
     } catch (const Error& error) {  // a manifest that names nothing which could be removed
       if (error.kind() != ErrorKind::kCorrupt) throw;
     }
-    replaced_.push_back(kSkippedFile);
+    is_replacing_ = true;
     files_of(folder_).remove(manifest);
   });
 }
 
-void FarOutput::send(const fs::path& file, const Manifest::Shard& entry) {
+void SplitUpload::send(const fs::path& file, const Manifest::Shard& entry) {
   begin_to_replace();
   if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, {entry.byte_count, entry.xxh3});
 }
 
-void FarOutput::send_text(const fs::path& file) {
+void SplitUpload::send_text(const fs::path& file) {
   const auto bytes = read_file(file);
   files_of(folder_).upload(folder_ / file.filename(), file, {bytes.size(), xxh3_hex(bytes)});
 }
 
-void FarOutput::publish(const fs::path& local) {
+void SplitUpload::publish(const fs::path& local, const std::string& list) {
   begin_to_replace();
-  if (fs::exists(local / kSkippedFile)) {
-    send_text(local / kSkippedFile);
-    std::erase(replaced_, kSkippedFile);
-  }
+  if (fs::exists(local / list))
+    send_text(local / list);
+  else if (is_replacing_)
+    replaced_.push_back(list);
   send_text(local / "manifest.json");
   for (const auto& shard : read_manifest(local).shards) std::erase(replaced_, shard.file);
   for (const auto& file : replaced_) files_of(folder_).remove(folder_ / file);
