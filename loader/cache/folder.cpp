@@ -89,6 +89,18 @@ OpenFile open_file(const fs::path& file, int flags) {
   return opened;
 }
 
+/// A cache would be a foreign file of a packed data set, and go wherever that is copied.
+void check_place(const fs::path& folder) {
+  std::error_code ignored;  // what cannot be looked at is found when the folder is made
+  fs::path around = fs::absolute(folder, ignored).lexically_normal();
+  if (!around.has_filename()) around = around.parent_path();  // after a slash at its end
+  around = around.parent_path();
+  for (const char* split : {".", "train", "test", "all"})
+    if (fs::exists(around / split / "manifest.json", ignored))
+      throw config_error(concat("--cache-dir ", folder.string(), ": is inside of the packed data set ", around.string(),
+                                "; expected a folder elsewhere"));
+}
+
 Error folder_error(const fs::path& folder, const char* expected) { return errno_error(folder.string(), expected); }
 
 }  // namespace
@@ -107,6 +119,7 @@ OpenFile::~OpenFile() {
 }
 
 CacheFolder::CacheFolder(fs::path folder, const std::string& limit_text) : folder_(std::move(folder)) {
+  check_place(folder_);
   std::error_code failure;
   fs::create_directories(folder_, failure);
   if (failure)
