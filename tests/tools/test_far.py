@@ -121,3 +121,32 @@ def test_secrets_are_nowhere(dataset, cache, tmp_path):
         assert len(texts) > SHARDS
         for text in texts:
             assert SECRET.encode() not in text and TOKEN.encode() not in text
+
+
+def test_a_profile_may_have_the_role_of_another(dataset, tmp_path):
+    config = tmp_path / "config"
+    config.write_text("[profile far]\nrole_arn = arn:role\nsource_profile = base\nexternal_id = x y\n[profile base]\n"
+                      "aws_access_key_id = AKIABASE\naws_secret_access_key = base-secret\n[profile env]\nrole_arn = arn:role\n"
+                      "credential_source = Environment\n[profile loop]\nrole_arn = arn:role\nsource_profile = loop2\n"
+                      "[profile loop2]\nrole_arn = arn:role\nsource_profile = loop\n[profile half]\nrole_arn = arn:role\n")
+    seen = []
+
+    def sts(request):
+        refusal = request.refusal("/", "")
+        if refusal:
+            return refusal[0], f"<Error><Code>{refusal[1]}</Code></Error>".encode(), {}
+        seen.append((request.headers["Authorization"], request.body.decode()))
+        return 200, (f"<AssumeRoleResponse><AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>"
+                     f"<SessionToken>{TOKEN}</SessionToken></AssumeRoleResponse>").encode(), {}
+    with FarServer(dataset, keys={KEY: SECRET, "AKIABASE": "base-secret"}, bucket="b", answers={"/": sts}) as server:
+        known = {"AWS_ENDPOINT_URL": server.url, "AWS_ENDPOINT_URL_STS": server.url, "AWS_CONFIG_FILE": config,
+                 "PENSTOCK_CACHE_DIR": tmp_path / "cache"}
+        assert "samples    600" in run("shardprep", "info", "s3://b/train", AWS_PROFILE="far", **known)
+        signed, body = seen[0]
+        assert "AKIABASE/" in signed and "/sts/aws4_request" in signed
+        assert "Action=AssumeRole&ExternalId=x%20y&RoleArn=arn%3Arole" in body
+        for profile, fact in (("loop", "one profile after the other"), ("half", "neither of source_profile"), ("none", "neither file")):
+            assert fact in refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE=profile, **known)
+        server.keys = {KEY: SECRET}
+        line = refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE="far", **known)
+        assert "InvalidAccessKeyId" in line and 'role arn:role of profile "far"' in line and "base-secret" not in line
