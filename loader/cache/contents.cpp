@@ -13,7 +13,7 @@ namespace penstock {
 namespace {
 
 bool is_in_use(const std::filesystem::path& file) {
-  const detail::OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const detail::OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return opened && flock(opened.descriptor(), LOCK_EX | LOCK_NB) != 0;
 }
 

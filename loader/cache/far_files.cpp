@@ -12,6 +12,7 @@
 #include "loader/far/emulated_link.h"
 #include "loader/far/origin.h"
 #include "loader/far/transfer.h"
+#include "loader/far/upload.h"
 #include "loader/files/files.h"
 
 namespace penstock {
@@ -40,7 +41,8 @@ class FetchedFile final : public RandomAccessFile {
 
 class FarFiles final : public Files {
  public:
-  explicit FarFiles(std::unique_ptr<Origin> origin) : origin_(std::move(origin)) {}
+  FarFiles(std::unique_ptr<Origin> origin, bool takes_uploads)
+      : origin_(std::move(origin)), takes_uploads_(takes_uploads) {}
 
   std::unique_ptr<const RandomAccessFile> open(const fs::path& path) const override {
     const uint64_t most = path.extension() == ".json" ? kMostOfManifest : UINT64_MAX;
@@ -61,6 +63,15 @@ class FarFiles final : public Files {
 
   uint64_t room(uint64_t byte_count) const override { return ShardCache::instance().room(byte_count); }
 
+  bool takes_uploads() const override { return takes_uploads_; }
+  void upload(const fs::path& path, const fs::path& file, const FileFacts& facts) const override {
+    detail::upload(*origin_, path.string(), file, facts);
+  }
+  bool is_uploaded(const fs::path& path, const FileFacts& facts) const override {
+    return detail::is_uploaded(*origin_, path.string(), facts);
+  }
+  void remove(const fs::path& path) const override { detail::remove_object(*origin_, path.string()); }
+
   bool exists(const fs::path& path) const override { return detail::object_exists(*origin_, path.string()); }
 
  private:
@@ -69,19 +80,20 @@ class FarFiles final : public Files {
   }
 
   std::unique_ptr<Origin> origin_;
+  bool takes_uploads_;
 };
 
 const Registered<FilesKind> kHttps{"https", {}, "files of a web server", [](const Spec&) {
-                                     return std::make_unique<FarFiles>(detail::make_plain_origin());
+                                     return std::make_unique<FarFiles>(detail::make_plain_origin(), false);
                                    }};
 const Registered<FilesKind> kHttp{"http", {}, "files of a web server, without encryption", [](const Spec&) {
-                                    return std::make_unique<FarFiles>(detail::make_plain_origin());
+                                    return std::make_unique<FarFiles>(detail::make_plain_origin(), false);
                                   }};
 const Registered<FilesKind> kS3{"s3", {}, "objects of S3, or of a service that speaks its language", [](const Spec&) {
-                                  return std::make_unique<FarFiles>(detail::make_s3_origin());
+                                  return std::make_unique<FarFiles>(detail::make_s3_origin(), true);
                                 }};
 const Registered<FilesKind> kGoogle{"gs", {}, "objects of Google Cloud Storage", [](const Spec&) {
-                                      return std::make_unique<FarFiles>(detail::make_google_origin());
+                                      return std::make_unique<FarFiles>(detail::make_google_origin(), true);
                                     }};
 const Registered<FilesKind> kSim{
     "sim", {}, "local files over an emulated link, whose speed --sim-link says", [](const Spec&) {

@@ -3,11 +3,14 @@
 
 #include <sys/mman.h>
 
+#include <exception>
+
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/cache/ahead.h"
 #include "loader/far/link_stats.h"
+#include "loader/files/checksum.h"
 
 namespace penstock::detail {
 namespace {
@@ -67,6 +70,7 @@ void FarMap::map_file(OpenFile file) const {
   if (mmap(range, bytes_.size(), PROT_READ, MAP_SHARED | MAP_FIXED, file.descriptor(), 0) == MAP_FAILED)
     throw errno_error(shard_.address, "expected to map its file in the cache");
   guard_ = std::make_unique<MapGuard>(bytes_);
+  is_sound_ = false;
   file_ = std::move(file);
 }
 
@@ -105,6 +109,33 @@ void FarMap::check_read(std::span<const uint8_t> used, const std::string& where)
     }
   }
   release();
+}
+
+void FarMap::check_file(std::span<const uint8_t> used, const std::string& where) const {
+  check_read(used, where);
+  // At the end of an epoch all bytes are asked for without an error, and reading all shards again would take too long.
+  const bool has_error = used.size() < bytes_.size() || std::current_exception() != nullptr;
+  if (!has_error || is_sound_) return;
+  if ((state_.fetch_add(kOneHold, std::memory_order_acquire) & kMapped) != 0) {
+    try {
+      check_shard(where);
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  release();
+}
+
+/// Requires a hold of a shard that is mapped.
+void FarMap::check_shard(const std::string& where) const {
+  const std::string found = xxh3_hex(bytes_);
+  is_sound_ = found == shard_.facts.xxh3;
+  if (is_sound_) return;
+  cache_.remove_damaged(shard_.facts.xxh3);
+  throw io_error(concat(where, ": its shard was damaged in the cache ", cache_.folder().string(), ": xxh3 is ", found,
+                        ", and was ", shard_.facts.xxh3, " when it was fetched; expected a disk without errors. It is ",
+                        "removed there: the next run fetches it again"));
 }
 
 }  // namespace penstock::detail

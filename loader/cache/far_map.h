@@ -23,8 +23,10 @@ class FarMap final : public FileMap, private Droppable {
 
   using FileMap::check_file, FileMap::check_read;
   void check_read(std::span<const uint8_t> used, const std::string& where) const override;
-  /// As check_read(): nobody cuts a file of the cache short.
-  void check_file(std::span<const uint8_t> used, const std::string& where) const override { check_read(used, where); }
+  /// As check_read(): nobody cuts a file of the cache short. Where an error may be blamed on the bytes (one is being
+  /// handled, or a part of them is asked for), also reads the whole shard once and throws io_error if it is not what
+  /// was fetched any more; the file is removed then, so that the next run fetches it again.
+  void check_file(std::span<const uint8_t> used, const std::string& where) const override;
   /// Fetches the shard into the cache before others that are expected; does not wait.
   void read_ahead() const override;
   /// Lets the shard go, and makes it the first to leave the cache, until it is held again.
@@ -37,6 +39,7 @@ class FarMap final : public FileMap, private Droppable {
   void bring() const;
   void map_file(OpenFile file) const;
   void unmap_file() const;
+  void check_shard(const std::string& where) const;
 
   // Bit 0: the file is mapped. The rest: twice the number of holds.
   static constexpr uint64_t kMapped = 1, kOneHold = 2;
@@ -44,7 +47,8 @@ class FarMap final : public FileMap, private Droppable {
   FarShard shard_;
   ShardCache& cache_;
   mutable std::atomic<uint64_t> state_{0};
-  mutable std::mutex mutex_;  // of what follows, and of changes of kMapped
+  mutable std::atomic<bool> is_sound_{false};  // since it was mapped: check_shard() found nothing
+  mutable std::mutex mutex_;                   // of what follows, and of changes of kMapped
   mutable OpenFile file_;
   mutable std::unique_ptr<MapGuard> guard_;
 };

@@ -72,11 +72,34 @@ bool is_whole_name(const std::string& name) {
 }
 bool is_partial_name(const std::string& name) { return has_ending(name, ".partial"); }
 
-/// A file of the cache; as open() where it cannot be opened, but for want of descriptors.
+Error foreign_error(const fs::path& file) {
+  return io_error(concat(file.string(), ": is no regular file; expected only the cache's own files under such names: ",
+                         "remove it, or name another --cache-dir"));
+}
+
+/// A file of the cache; as open() where it cannot be opened, but for want of descriptors. Never waits, as for the other
+/// end of a pipe. Throws io_error for what is no file, which is never read, written or removed.
 OpenFile open_file(const fs::path& file, int flags) {
-  OpenFile opened(open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666));
+  OpenFile opened(open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
   if (!opened && (errno == EMFILE || errno == ENFILE)) throw OutOfFiles(file);
+  struct stat status {};
+  const bool is_there =
+      opened ? fstat(opened.descriptor(), &status) == 0
+             : (errno == ELOOP || errno == ENXIO || errno == EISDIR) && lstat(file.c_str(), &status) == 0;
+  if (is_there && !S_ISREG(status.st_mode)) throw foreign_error(file);
   return opened;
+}
+
+/// A cache would be a foreign file of a packed data set, and go wherever that is copied.
+void check_place(const fs::path& folder) {
+  std::error_code ignored;  // what cannot be looked at is found when the folder is made
+  fs::path around = fs::absolute(folder, ignored).lexically_normal();
+  if (!around.has_filename()) around = around.parent_path();  // after a slash at its end
+  around = around.parent_path();
+  for (const char* split : {".", "train", "test", "all"})
+    if (fs::exists(around / split / "manifest.json", ignored))
+      throw config_error(concat("--cache-dir ", folder.string(), ": is inside of the packed data set ", around.string(),
+                                "; expected a folder elsewhere"));
 }
 
 Error folder_error(const fs::path& folder, const char* expected) { return errno_error(folder.string(), expected); }
@@ -97,6 +120,7 @@ OpenFile::~OpenFile() {
 }
 
 CacheFolder::CacheFolder(fs::path folder, const std::string& limit_text) : folder_(std::move(folder)) {
+  check_place(folder_);
   std::error_code failure;
   fs::create_directories(folder_, failure);
   if (failure)
@@ -135,7 +159,7 @@ void CacheFolder::check_contents() const {
 
 void CacheFolder::open_marker() {
   const fs::path file = folder_ / kMarkerName;
-  marker_file_ = OpenFile(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  marker_file_ = open_file(file, O_RDWR | O_CREAT);
   if (!marker_file_) throw folder_error(file, "expected a cache folder that can be written");
   struct stat status {};
   if (fstat(marker_file_.descriptor(), &status) != 0) throw folder_error(file, "expected the marker of a cache");
@@ -198,7 +222,8 @@ std::vector<CachedShard> CacheFolder::list() const {
     const std::string name = entry->path().filename().string();
     const bool is_whole = is_whole_name(name);
     struct stat status {};
-    if ((!is_whole && !is_partial_name(name)) || stat(entry->path().c_str(), &status) != 0) continue;
+    if ((!is_whole && !is_partial_name(name)) || lstat(entry->path().c_str(), &status) != 0) continue;
+    if (!S_ISREG(status.st_mode)) continue;
     found.push_back({.path = entry->path(),
                      .xxh3 = name.substr(0, kNameDigits),
                      .is_whole = is_whole,
@@ -221,7 +246,7 @@ uint64_t CacheFolder::used_bytes() const {
 }
 
 bool CacheFolder::remove_unused(const fs::path& file) {
-  const OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const OpenFile opened = open_file(file, O_RDONLY);
   if (!opened || flock(opened.descriptor(), LOCK_EX | LOCK_NB) != 0) return false;
   return unlink(file.c_str()) == 0;
 }
@@ -282,7 +307,7 @@ CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_coun
   const fs::path path = folder_ / name;
   const Lock held(*this);
   struct stat status {};
-  const bool is_there = stat(path.c_str(), &status) == 0;
+  const bool is_there = lstat(path.c_str(), &status) == 0;
   const bool has_room = is_there && on_disk(static_cast<uint64_t>(status.st_size)) == wanted;
   if (is_there && !has_room && !remove_unused(path)) return {};
   if (!has_room && !make_room(wanted, evicts, drop)) return {.kind = Place::Kind::kNoRoom};
@@ -325,6 +350,11 @@ void CacheFolder::discard(Place& place) {
   const Lock held(*this);
   unlink(place.path.c_str());
   place.file = OpenFile();
+}
+
+void CacheFolder::remove_damaged(const std::string& xxh3) {
+  const Lock held(*this);
+  unlink((folder_ / (xxh3 + ".shard")).c_str());
 }
 
 void CacheFolder::ask_for_room() { marker_->room_wishes.fetch_add(1); }

@@ -48,9 +48,9 @@ class OutOfFiles : public Error {
 /// files never take more than the limit. Never removed are files that somebody has locked, and files that are none of
 /// these.
 ///
-/// Errors: config_error for a folder with other files and no marker, one on NFS, where locks are no good, and one that
-/// is in use with another limit; io_error for one that cannot be written, and for a full disk; OutOfFiles.
-/// Thread-safety: any thread.
+/// Errors: io_error for a pipe, folder, device or link under the name of a file of its own; config_error for a folder
+/// with other files and no marker, one on NFS, where locks are no good, and one that is in use with another limit;
+/// io_error for one that cannot be written, and for a full disk; OutOfFiles. Thread-safety: any thread.
 class CacheFolder {
  public:
   /// `limit_text` as parse_byte_limit() takes it; "": the limit that is in force, or 80 % of what is free.
@@ -93,6 +93,9 @@ class CacheFolder {
   void publish(Place& place, const std::string& xxh3, uint64_t byte_count);
   /// Removes a download, and gives back its bytes.
   void discard(Place& place);
+
+  /// Removes a whole shard whose bytes are not those of its name, also while others read it.
+  void remove_damaged(const std::string& xxh3);
 
   /// Asks all processes to let go of shards that they hold without reading them.
   void ask_for_room();

@@ -55,6 +55,8 @@ class ShardCache {
 
   /// Says that nobody needs a shard soon: it is the first to go when room is wanted.
   void leave(const std::string& xxh3);
+  /// Removes a shard that is not what was fetched any more: whoever needs it next fetches it again.
+  void remove_damaged(const std::string& xxh3) { folder_.remove_damaged(xxh3); }
   uint64_t room(uint64_t byte_count) const { return folder_.room(byte_count); }
   const std::filesystem::path& folder() const { return folder_.path(); }
   void end_transfers() { is_ending_ = true; }  ///< Gives up what is on its way, at the end of the process.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -17,7 +18,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/far/answer.h"
 #include "loader/far/http.h"
+#include "loader/far/url.h"
 
 extern char** environ;
 
@@ -25,7 +28,7 @@ namespace penstock::detail {
 namespace {
 
 constexpr double kServiceTimeout_s = 5, kInstanceTimeout_s = 1;
-constexpr int kProcessTimeout_ms = 60'000;
+constexpr int kProcessTimeout_ms = 60'000, kMostSourceProfiles = 4;
 
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
@@ -86,10 +89,17 @@ std::optional<Credentials> from_environment() {
   return found;
 }
 
-std::string xml_value(const std::string& document, const std::string& tag) {
-  const size_t begin = document.find("<" + tag + ">"), end = document.find("</" + tag + ">");
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
-  return document.substr(begin + tag.size() + 2, end - begin - tag.size() - 2);
+std::string sts_endpoint(const std::string& region) {
+  std::string endpoint = environment("AWS_ENDPOINT_URL_STS");
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  return endpoint.empty() ? concat("https://sts.", region, ".amazonaws.com") : endpoint;
+}
+
+Credentials keys_of_sts(const std::string& answer, const std::string& source) {
+  Credentials found{xml_value(answer, "AccessKeyId"), xml_value(answer, "SecretAccessKey"),
+                    xml_value(answer, "SessionToken"), parse_iso_time(xml_value(answer, "Expiration")), source};
+  if (found.key_id.empty() || found.secret.empty()) throw no_key(source, "the answer of STS has no key");
+  return found;
 }
 
 std::optional<Credentials> from_web_identity(const std::string& region) {
@@ -100,22 +110,17 @@ std::optional<Credentials> from_web_identity(const std::string& region) {
   if (!token) throw no_key(source, "the token's file cannot be read");
   std::string session = environment("AWS_ROLE_SESSION_NAME");
   if (session.empty()) session = "penstock";
-  std::string endpoint = environment("AWS_ENDPOINT_URL_STS");
-  if (endpoint.empty()) endpoint = concat("https://sts.", region, ".amazonaws.com");
   const std::string body = canonical_query({{"Action", "AssumeRoleWithWebIdentity"},
                                             {"Version", "2011-06-15"},
                                             {"RoleArn", role},
                                             {"RoleSessionName", session},
                                             {"WebIdentityToken", trimmed(*token)}});
   const std::string answer = ask({.method = "POST",
-                                  .url = endpoint + "/",
+                                  .url = sts_endpoint(region) + "/",
                                   .headers = {{"content-type", "application/x-www-form-urlencoded"}},
                                   .body = body},
                                  kServiceTimeout_s, source);
-  Credentials found{xml_value(answer, "AccessKeyId"), xml_value(answer, "SecretAccessKey"),
-                    xml_value(answer, "SessionToken"), parse_iso_time(xml_value(answer, "Expiration")), source};
-  if (found.key_id.empty() || found.secret.empty()) throw no_key(source, "the answer of STS has no key");
-  return found;
+  return keys_of_sts(answer, source);
 }
 
 /// What `command` prints, run by a shell.
@@ -152,19 +157,86 @@ std::string output_of(const std::string& command, const std::string& source) {
   return output;
 }
 
-std::optional<Credentials> from_profile() {
-  const std::string name = profile_name();
+std::string value_in_profile(const std::string& name, const std::string& key) {
+  const auto credentials = text_of_file(file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials")).value_or("");
+  if (auto value = ini_value(credentials, name, key); !value.empty()) return value;
+  const auto config = text_of_file(file_in_home("AWS_CONFIG_FILE", "config")).value_or("");
+  return ini_value(config, name == "default" ? name : "profile " + name, key);
+}
+
+/// Keys of the profile's own, or those that its credential_process gives.
+std::optional<Credentials> own_keys_of_profile(const std::string& name) {
   Credentials found{
-      profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"), profile_value("aws_session_token"), 0,
+      value_in_profile(name, "aws_access_key_id"), value_in_profile(name, "aws_secret_access_key"),
+      value_in_profile(name, "aws_session_token"), 0,
       concat("profile ", in_quotes(name), " in ", file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials"))};
   if (!found.key_id.empty() && !found.secret.empty()) return found;
-  if (const auto command = profile_value("credential_process"); !command.empty()) {
-    const std::string source = concat("credential_process of profile ", in_quotes(name));
-    return parse_document(output_of(command, source), "SessionToken", source);
-  }
-  if (!environment("AWS_PROFILE").empty())
-    throw no_key(concat("profile ", in_quotes(name)), "neither file in ~/.aws has a key or a credential_process of it");
-  return {};
+  const auto command = value_in_profile(name, "credential_process");
+  if (command.empty()) return {};
+  const std::string source = concat("credential_process of profile ", in_quotes(name));
+  return parse_document(output_of(command, source), "SessionToken", source);
+}
+
+/// The keys of a role, which STS gives for those of `keys` (AssumeRole).
+Credentials assume_role(const std::string& profile, const std::string& role, const Credentials& keys,
+                        const std::string& region) {
+  const std::string source = concat("role ", role, " of profile ", in_quotes(profile), " by ", keys.source);
+  if (!value_in_profile(profile, "mfa_serial").empty())
+    throw no_key(source, "it has an mfa_serial, and nobody can be asked for a code");
+  std::vector<std::pair<std::string, std::string>> words{
+      {"Action", "AssumeRole"}, {"Version", "2011-06-15"}, {"RoleArn", role}, {"RoleSessionName", "penstock"}};
+  if (auto name = value_in_profile(profile, "role_session_name"); !name.empty()) words[3].second = name;
+  for (const auto& [key, word] :
+       {std::pair("external_id", "ExternalId"), std::pair("duration_seconds", "DurationSeconds")})
+    if (auto value = value_in_profile(profile, key); !value.empty()) words.emplace_back(word, value);
+  HttpRequest request{.method = "POST", .url = sts_endpoint(region) + "/", .body = canonical_query(words)};
+  request.headers = signed_headers({.method = "POST",
+                                    .host = Url::parse(request.url).host,
+                                    .path = "/",
+                                    .headers = {{"content-type", "application/x-www-form-urlencoded"}},
+                                    .body = request.body},
+                                   keys, region, "sts", std::time(nullptr));
+  return keys_of_sts(ask(std::move(request), kServiceTimeout_s, source), source);
+}
+
+std::optional<Credentials> from_container();
+std::optional<Credentials> from_instance();
+
+/// `depth`: through how many profiles this one was named as the source.
+std::optional<Credentials> keys_of_profile(const std::string& name, const std::string& region, int depth = 0) {
+  const std::string role = value_in_profile(name, "role_arn"), source = value_in_profile(name, "source_profile"),
+                    place = value_in_profile(name, "credential_source"), where = concat("profile ", in_quotes(name));
+  if (role.empty()) return own_keys_of_profile(name);
+  if (source.empty() == place.empty())
+    throw no_key(where, concat("role_arn is set with ", source.empty() ? "neither" : "both",
+                               " of source_profile and credential_source"));
+  if (depth > kMostSourceProfiles) throw no_key(where, "source_profile names one profile after the other");
+  std::optional<Credentials> keys;
+  if (source == name)
+    keys = own_keys_of_profile(name);
+  else if (!source.empty())
+    keys = keys_of_profile(source, region, depth + 1);
+  else if (place == "Environment")
+    keys = from_environment();
+  else if (place == "EcsContainer")
+    keys = from_container();
+  else if (place == "Ec2InstanceMetadata")
+    keys = from_instance();
+  else
+    throw no_key(where, concat("credential_source is ", in_quotes(place),
+                               "; known: Environment, EcsContainer, Ec2InstanceMetadata"));
+  if (!keys)
+    throw no_key(where, source.empty() ? concat("credential_source ", place, " gives no key")
+                                       : concat("its source_profile ", in_quotes(source), " has none"));
+  return assume_role(name, role, *keys, region);
+}
+
+std::optional<Credentials> from_profile(const std::string& region) {
+  auto found = keys_of_profile(profile_name(), region);
+  if (!found && !environment("AWS_PROFILE").empty())
+    throw no_key(concat("profile ", in_quotes(profile_name())),
+                 "neither file in ~/.aws has a key, a credential_process or a role_arn of it");
+  return found;
 }
 
 std::optional<Credentials> from_container() {
@@ -201,6 +273,13 @@ std::optional<Credentials> from_instance() {
 
 }  // namespace
 
+double environment_seconds(const char* name, double fallback) {
+  const std::string text = environment(name);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : fallback;
+}
+
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -219,13 +298,7 @@ std::string ini_value(const std::string& text, const std::string& section, const
   return "";
 }
 
-std::string profile_value(const std::string& key) {
-  const std::string name = profile_name();
-  const auto credentials = text_of_file(file_in_home("AWS_SHARED_CREDENTIALS_FILE", "credentials")).value_or("");
-  if (auto value = ini_value(credentials, name, key); !value.empty()) return value;
-  const auto config = text_of_file(file_in_home("AWS_CONFIG_FILE", "config")).value_or("");
-  return ini_value(config, name == "default" ? name : "profile " + name, key);
-}
+std::string profile_value(const std::string& key) { return value_in_profile(profile_name(), key); }
 
 int64_t parse_iso_time(const std::string& text) {
   std::tm parts{};
@@ -236,7 +309,7 @@ int64_t parse_iso_time(const std::string& text) {
 std::optional<Credentials> find_credentials(const std::string& region) {
   if (auto found = from_environment()) return found;
   if (auto found = from_web_identity(region)) return found;
-  if (auto found = from_profile()) return found;
+  if (auto found = from_profile(region)) return found;
   if (auto found = from_container()) return found;
   return from_instance();
 }
@@ -247,7 +320,7 @@ std::optional<Credentials> find_google_credentials(const std::string& region) {
   if (!own.key_id.empty() && !own.secret.empty()) return own;
   if (auto found = from_environment()) return found;
   if (auto found = from_web_identity(region)) return found;
-  return from_profile();
+  return from_profile(region);
 }
 
 }  // namespace penstock::detail

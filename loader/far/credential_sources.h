@@ -12,7 +12,8 @@ namespace penstock::detail {
 /// Keys from the first place that has some:
 ///   environment             AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
 ///   web identity            AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, by STS (AWS_ENDPOINT_URL_STS)
-///   profile AWS_PROFILE     in ~/.aws/credentials and ~/.aws/config: keys, or a credential_process
+///   profile AWS_PROFILE     in ~/.aws/credentials and ~/.aws/config: keys, a credential_process, or a role_arn with
+///                           source_profile or credential_source, by STS
 ///   container               AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI
 ///   instance                IMDSv2, unless AWS_EC2_METADATA_DISABLED=true
 /// Nothing if no place has any. Files are read and services asked anew at every call. Errors: config_error for a place
@@ -27,6 +28,9 @@ std::string profile_value(const std::string& key);
 
 /// The value of an environment variable; "" if it is not set.
 std::string environment(const char* name);
+
+/// The same as a number above 0; `fallback` for anything else.
+double environment_seconds(const char* name, double fallback);
 
 /// The value of `key` in section `section` of the text of an INI file, as ~/.aws has them; "" if there is none.
 std::string ini_value(const std::string& text, const std::string& section, const std::string& key);

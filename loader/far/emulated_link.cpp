@@ -79,8 +79,8 @@ constexpr const char* kUrlBegin = "sim://link/";  // what follows is the path
 
 class EmulatedOrigin final : public Origin {
  public:
-  HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) override {
-    return {.url = kUrlBegin + address.substr(std::string(kSimScheme).size()), .headers = std::move(headers)};
+  HttpRequest request(const std::string& address, ObjectWish wish) override {
+    return {.url = kUrlBegin + address.substr(std::string(kSimScheme).size()), .headers = std::move(wish.headers)};
   }
 
   HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) override {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
@@ -15,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/far/answer.h"
 
 namespace penstock::detail {
 namespace {
@@ -106,22 +106,8 @@ struct Exchange {
   std::exception_ptr failure;
 };
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 size_t on_header(char* data, size_t, size_t size, void* user) {
-  auto& response = static_cast<Exchange*>(user)->response;
-  std::string_view line(data, size);
-  while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-  if (line.starts_with("HTTP/")) response.headers.clear();  // of the answer before a redirect
-  const size_t colon = line.find(':');
-  if (colon == std::string_view::npos || response.headers.size() > 100) return size;
-  std::string_view value = line.substr(colon + 1);
-  while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-  response.headers[lower(line.substr(0, colon))] = value;
+  add_header_line(static_cast<Exchange*>(user)->response.headers, {data, size});
   return size;
 }
 
@@ -172,7 +158,7 @@ curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
   set(handle, CURLOPT_PATH_AS_IS, 1L);  // as it was signed
   set(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (request.method == "HEAD") set(handle, CURLOPT_NOBODY, 1L);
-  if (!request.body.empty()) {
+  if (request.method == "PUT" || request.method == "POST") {  // says Content-Length: 0 where the body is empty
     set(handle, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.body.size()));
     set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
   }
@@ -231,15 +217,6 @@ Attempt::End end_of(CURLcode code) {
   }
 }
 
-/// The text inside of the first <Code> of an error document of S3.
-std::string code_of(const std::string& document) {
-  const size_t begin = document.find("<Code>"), end = document.find("</Code>");
-  constexpr size_t kMost = 64;
-  if (begin == std::string::npos || end == std::string::npos || end < begin + 6 || end - begin - 6 > kMost) return "";
-  std::string code = document.substr(begin + 6, end - begin - 6);
-  return std::all_of(code.begin(), code.end(), [](unsigned char c) { return std::isalnum(c) != 0; }) ? code : "";
-}
-
 }  // namespace
 
 void start_transport() { curl(); }
@@ -264,7 +241,7 @@ HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
   attempt.status = static_cast<int>(status);
   attempt.end = state.has_ended ? Attempt::End::kAnswered : end_of(code);
   if (attempt.end != Attempt::End::kAnswered) problem = text[0] != '\0' ? text.data() : curl().text_of(code);
-  attempt.code = status == 200 || status == 206 ? "" : code_of(body);
+  attempt.code = error_code_of(body);  // also with status 200, which a service may send before it knows
   return state.response;
 }
 

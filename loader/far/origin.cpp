@@ -19,14 +19,16 @@ constexpr int64_t kRenewedBefore_s = 300, kRenewedAgainAfter_s = 60;
 
 class PlainOrigin final : public Origin {
  public:
-  HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) override {
+  HttpRequest request(const std::string& address, ObjectWish wish) override {
     const Url url = Url::parse(address);
     if (url.path.size() < 2)  // a file's name that was added to an address without a host has become the host
       throw config_error(concat(address, ": names a host; expected ", url.scheme, "://HOST/FOLDER"));
     std::string path;  // as it was typed, but for bytes that no request line may have
     for (const char c : url.path)
       path += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : percent_encoded({&c, 1}, true);
-    return {.url = concat(url.scheme, "://", url.host, path), .headers = std::move(headers)};
+    return {.method = std::move(wish.method),
+            .url = concat(url.scheme, "://", url.host, path),
+            .headers = std::move(wish.headers)};
   }
 };
 
@@ -44,18 +46,27 @@ std::string first_of(std::initializer_list<const char*> variables) {
 /// What signs with keys. The environment is read once, keys are read again when they end.
 class SigningOrigin : public Origin {
  public:
-  HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) override {
+  HttpRequest request(const std::string& address, ObjectWish wish) override {
     const Url url = Url::parse(address);
     if (url.path.size() < 2)
       throw config_error(concat(address, ": names a bucket; expected ", url.scheme, "://BUCKET/FOLDER"));
     const BucketAddress bucket = address_of(url.host);
     const std::string path = percent_encoded(bucket.path + url.path, /*keeps_slash=*/true);
-    if (environment("AWS_REQUEST_PAYER") == "requester") headers["x-amz-request-payer"] = "requester";
-    HttpRequest request{.url = bucket.host + path, .headers = headers, .follows_redirects = false};
+    if (environment("AWS_REQUEST_PAYER") == "requester") wish.headers["x-amz-request-payer"] = "requester";
+    const std::string query = canonical_query(wish.query);
+    HttpRequest request{.method = wish.method,
+                        .url = concat(bucket.host, path, query.empty() ? "" : "?", query),
+                        .headers = wish.headers,
+                        .body = std::move(wish.body),
+                        .follows_redirects = false};
     if (const auto keys = credentials()) {
-      const std::string host = bucket.host.substr(bucket.host.find("://") + 3);
-      request.headers = signed_headers({.host = host, .path = path, .headers = std::move(headers)}, *keys, region_,
-                                       "s3", std::time(nullptr) + clock_offset_s());
+      const SignedParts parts{.method = std::move(wish.method),
+                              .host = bucket.host.substr(bucket.host.find("://") + 3),
+                              .path = path,
+                              .query = std::move(wish.query),
+                              .headers = std::move(wish.headers),
+                              .body = request.body};
+      request.headers = signed_headers(parts, *keys, region_, "s3", std::time(nullptr) + clock_offset_s());
     }
     return request;
   }

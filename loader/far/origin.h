@@ -7,11 +7,21 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "loader/far/http.h"
 #include "loader/far/signature.h"
 
 namespace penstock::detail {
+
+/// What is asked of an object.
+struct ObjectWish {
+  std::string method = "GET";
+  std::vector<std::pair<std::string, std::string>> query{};  // not encoded
+  std::map<std::string, std::string> headers{};              // lower-case names
+  std::string body{};
+};
 
 /// Thread-safety: all members may be called on any thread.
 class Origin {
@@ -19,7 +29,10 @@ class Origin {
   virtual ~Origin() = default;
   /// The request for the object at `address` (`s3://bucket/folder/file`), signed where the service wants that. Throws
   /// config_error for an address that names no object, and where credentials are wanted and there are none.
-  virtual HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) = 0;
+  virtual HttpRequest request(const std::string& address, ObjectWish wish) = 0;
+  HttpRequest request(const std::string& address, std::map<std::string, std::string> headers) {
+    return request(address, ObjectWish{.headers = std::move(headers)});
+  }
   /// Carries a request out, as penstock::detail::exchange() does.
   virtual HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
     return detail::exchange(request, sink);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <random>
 
 namespace penstock::detail {
 namespace {
@@ -51,6 +52,11 @@ Verdict verdict_of(const Attempt& attempt) {
 double back_off_s(int failures, double uniform, std::optional<double> retry_after_s) {
   if (retry_after_s) return std::clamp(*retry_after_s, 0.0, kLongestAsked_s);
   return uniform * std::min(kLongestWait_s, std::ldexp(kFirstWait_s, std::clamp(failures - 1, 0, 30)));
+}
+
+double jitter() {
+  thread_local std::minstd_rand engine{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0, 1)(engine);
 }
 
 std::optional<int64_t> parse_http_date(const std::string& text) {

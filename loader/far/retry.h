@@ -47,6 +47,9 @@ Verdict verdict_of(const Attempt& attempt);
 /// the last new byte, from 1.
 double back_off_s(int failures, double uniform, std::optional<double> retry_after_s = {});
 
+/// Uniform in [0, 1). Not of the project's own generators: that machines wait differently is its point.
+double jitter();
+
 /// Seconds of a Retry-After header: a number, or an HTTP date relative to `now_s`. Nothing for another text.
 std::optional<double> parse_retry_after(const std::string& text, int64_t now_s);
 

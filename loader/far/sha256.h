@@ -10,7 +10,7 @@ namespace penstock::detail {
 
 using Sha256 = std::array<uint8_t, 32>;
 
-/// FIPS 180-4. About 200 MB/s: meant for texts, since bodies are not signed.
+/// FIPS 180-4. About 200 MB/s: meant for texts, and for the parts of an upload, which the network sends no faster.
 Sha256 sha256(std::string_view text);
 
 /// HMAC (Krawczyk, Bellare and Canetti 1997) with SHA-256, RFC 2104.

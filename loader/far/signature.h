@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,14 +17,14 @@ struct Credentials {
   std::string source;     // "environment AWS_ACCESS_KEY_ID", "profile \"default\" in ~/.aws/credentials"
 };
 
-/// What is signed of a request: all of it but the body, which is empty.
+/// What is signed of a request. The body is, too, so that a service refuses one that has changed on its way.
 struct SignedParts {
   std::string method = "GET";
   std::string host;
   std::string path;                                          // percent-encoded
   std::vector<std::pair<std::string, std::string>> query{};  // not encoded, in any order
   std::map<std::string, std::string> headers{};              // lower-case names; without host and x-amz-*
-  std::string body{};
+  std::string_view body{};                                   // valid until signed_headers() returns
 };
 
 /// The headers that make a signed request of `parts`: its own, x-amz-date, x-amz-content-sha256, with a session's token

@@ -2,18 +2,17 @@
 #include "loader/far/transfer.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
-#include <random>
 #include <set>
 #include <thread>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/far/answer.h"
 #include "loader/far/credential_sources.h"
 #include "loader/far/limiter.h"
 #include "loader/far/link_stats.h"
@@ -30,13 +29,6 @@ constexpr uint64_t kUnknownSize = UINT64_MAX;  // an answer without Content-Leng
 RequestLimiter& limiter() {
   static auto& limiter = *new RequestLimiter(kMostRequests);
   return limiter;
-}
-
-double seconds_of(const char* variable, double fallback) {
-  const std::string text = environment(variable);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : fallback;
 }
 
 /// Which hosts have ever answered this process.
@@ -64,34 +56,6 @@ KnownHosts& known_hosts() {
 std::string host_of(const std::string& url) {
   const size_t begin = url.find("://") + 3;
   return url.substr(begin, url.find('/', begin) - begin);
-}
-
-std::optional<uint64_t> number_of(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
-/// `bytes 100-199/1000`.
-struct ContentRange {
-  uint64_t begin = 0, total = 0;
-};
-
-std::optional<ContentRange> parse_content_range(const std::string& text) {
-  const size_t minus = text.find('-'), slash = text.find('/');
-  if (!text.starts_with("bytes ") || minus == std::string::npos || slash == std::string::npos || slash < minus)
-    return {};
-  const auto begin = number_of(std::string_view(text).substr(6, minus - 6));
-  const auto total = number_of(std::string_view(text).substr(slash + 1));
-  if (!begin || !total) return {};
-  return ContentRange{*begin, *total};
-}
-
-/// Uniform in [0, 1). Not of the project's own generators: that machines wait differently is its point.
-double jitter() {
-  thread_local std::minstd_rand engine{std::random_device{}()};
-  return std::uniform_real_distribution<double>(0, 1)(engine);
 }
 
 /// The word for what an attempt failed by, in counts of what was tried again.
@@ -135,7 +99,7 @@ class Run {
     if (!facts_.etag.empty() && !facts_.etag.starts_with("W/")) headers["if-match"] = facts_.etag;
     HttpRequest request = origin_.request(wish_.address, std::move(headers));
     request.on_new_connection = is_on_new_connection_ || wish_.on_new_connection;
-    request.stall_timeout_s = seconds_of("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
+    request.stall_timeout_s = environment_seconds("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
     request.on_wait = callbacks_.on_wait;
     host_ = host_of(request.url);
     is_first_ = true;
@@ -186,7 +150,7 @@ class Run {
       }
       range = *found;
     } else {  // a server that knows no ranges sends all of it: what came before is passed over
-      range.total = number_of(head.header("content-length")).value_or(kUnknownSize);
+      range.total = whole_number(head.header("content-length")).value_or(kUnknownSize);
     }
     skipped_until_ = reached_;
     at_ = range.begin;
@@ -257,8 +221,8 @@ class Run {
   void wait(const HttpResponse& response) {
     ++failures_;
     count_retry(kind_of(response.attempt));
-    const double patience_s = seconds_of("PENSTOCK_RETRY_TIMEOUT", 300);
-    const double most_attempts = seconds_of("AWS_MAX_ATTEMPTS", 0);
+    const double patience_s = environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300);
+    const double most_attempts = environment_seconds("AWS_MAX_ATTEMPTS", 0);
     const double waited_s = static_cast<double>(now_ns() - last_byte_ns_) * 1e-9;
     const bool is_unknown = !response.attempt.has_host_answered && failures_ >= kAttemptsAtUnknownHost;
     if (is_unknown || waited_s > patience_s || (most_attempts > 0 && failures_ >= most_attempts)) {

@@ -47,6 +47,12 @@ std::vector<uint8_t> RandomAccessFile::contents() const {
 
 std::unique_ptr<const FileMap> RandomAccessFile::map() const { return std::make_unique<CopiedFile>(path_, contents()); }
 
+void Files::upload(const std::filesystem::path& path, const std::filesystem::path&, const FileFacts&) const {
+  throw bug_error(concat(path.string(), ": such files are only read; expected takes_uploads() to be asked"));
+}
+bool Files::is_uploaded(const std::filesystem::path&, const FileFacts&) const { return false; }
+void Files::remove(const std::filesystem::path& path) const { upload(path, {}, {}); }
+
 const Files& files_of(const std::filesystem::path& path) {
   // Never destroyed, because the last threads of a program may still read.
   static auto& made = *new std::map<std::string, std::unique_ptr<const Files>>;

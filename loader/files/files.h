@@ -138,6 +138,15 @@ class Files {
   virtual void expect(const std::vector<ExpectedFile>& /*files*/) const {}
   /// How many files of `byte_count` bytes can be held at a time, where they need a hold.
   virtual uint64_t room(uint64_t /*byte_count*/) const { return UINT64_MAX; }
+  /// Whether the next three work. Local files are written by other means.
+  virtual bool takes_uploads() const { return false; }
+  /// Makes the file at `path` a copy of the local `file`, of which these facts are known, in one step.
+  virtual void upload(const std::filesystem::path& path, const std::filesystem::path& file,
+                      const FileFacts& facts) const;
+  /// Whether upload() has made such a file.
+  virtual bool is_uploaded(const std::filesystem::path& path, const FileFacts& facts) const;
+  /// Removes a file; one that is not there is fine.
+  virtual void remove(const std::filesystem::path& path) const;
   /// Throws when it cannot be found out.
   virtual bool exists(const std::filesystem::path& path) const = 0;
   /// The names in a folder, in any order. Nothing where a kind of files has no lists: shards are opened by the names in

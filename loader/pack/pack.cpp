@@ -19,6 +19,7 @@
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
+#include "loader/files/files.h"
 #include "loader/files/mapped_file.h"
 #include "loader/files/read_from.h"
 #include "loader/jpeg/store/codebook.h"
@@ -32,6 +33,7 @@
 #include "loader/pack/partial.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
+#include "loader/shards/split_upload.h"
 #include "loader/sources/joined_source.h"
 #include "loader/sources/source.h"
 
@@ -103,7 +105,9 @@ class Packing {
         fields_(detail::packed_fields(source, options.storage)),
         members_(own_members()),
         key_(key()),
-        partial_(detail::open_partial(options, key_, given_codebook(), empty_tally())),
+        far_(is_local(options.output) ? nullptr
+                                      : std::make_unique<detail::SplitUpload>(options.output / options.split)),
+        partial_(detail::open_partial(local_options(), key_, given_codebook(), empty_tally())),
         codebook_(partial_ ? detail::codebook_of(source, options, key_) : nullptr),
         encoder_(options.storage, codebook_) {}
 
@@ -111,7 +115,8 @@ class Packing {
     if (!partial_) return report_finished(on_progress);
     for (size_t shard = 0; shard < members_.size(); ++shard)
       files_.push_back(detail::shard_file(number_of(shard), options_.shard_count));
-    finished_ = partial_->take_over(files_);
+    finished_ = far_ ? partial_->take_over(files_, [this](const auto& entry) { return far_->has(entry); })
+                     : partial_->take_over(files_);
     for (size_t shard = 0; shard < members_.size(); ++shard)
       if (finished_[shard]) count_reused(shard);
     const auto report = [&] {
@@ -127,6 +132,8 @@ class Packing {
     check_classes();
     if (options_.part)
       publish_part();
+    else if (far_)
+      far_->publish(partial_->folder(), kSkippedFile);
     else
       partial_->publish(options_.force);
     report();
@@ -145,6 +152,13 @@ class Packing {
     std::vector<std::vector<uint64_t>> own;
     for (size_t shard = 0; number_of(shard) < all.size(); ++shard) own.push_back(std::move(all[number_of(shard)]));
     return own;
+  }
+
+  /// What open_partial() takes: where the packing works.
+  PackOptions local_options() const {
+    PackOptions options = options_;
+    if (far_) options.output = far_->staging();
+    return options;
   }
 
   uint64_t first_id() const { return options_.part ? options_.part->first_id() : 0; }
@@ -227,7 +241,9 @@ class Packing {
     finished.entry.byte_count = writer.finish();
     const detail::MappedFile written(path);
     read_from(written, [&] { finished.entry.xxh3 = detail::xxh3_hex(written.bytes()); });
+    if (far_) far_->send(path, finished.entry);
     partial_->finish(shard, finished);
+    if (far_) fs::remove(path);
     finished_[shard] = std::move(finished);
   }
 
@@ -341,6 +357,7 @@ class Packing {
   const detail::PackedFields fields_;
   const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
   const std::string key_;
+  const std::unique_ptr<detail::SplitUpload> far_;  // null: the output is local
   // Before the codebook, for which pictures are read: an output may not be writable. Null: this part is finished.
   const std::unique_ptr<detail::Partial> partial_;
   const std::shared_ptr<const detail::Codebook> codebook_;

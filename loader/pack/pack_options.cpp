@@ -7,6 +7,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/files/files.h"
 
 namespace penstock {
 namespace {
@@ -59,6 +60,19 @@ void check_part(const PackPart& part, int shard_count) {
   }
 }
 
+void check_far_output(const PackOptions& options) {
+  const Files& files = files_of(options.output);
+  if (!files.takes_uploads())
+    throw config_error(concat("pack: out is ", options.output.string(),
+                              ", which is only read; expected a local folder, or an address of s3:// or gs://"));
+  if (options.part)
+    throw config_error(concat("pack: part is ", options.part->index, " with out ", options.output.string(),
+                              "; expected parts in a local folder, where they can be merged"));
+  const auto folder = options.output / options.split;
+  if (!options.force && files.exists(folder / "manifest.json"))
+    throw config_error(concat(folder.string(), ": exists already; expected a new address, or --force to replace it"));
+}
+
 }  // namespace
 
 namespace detail {
@@ -108,6 +122,7 @@ void check_pack_options(const PackOptions& options) {
   if (options.part) check_part(*options.part, options.shard_count);
   if (!options.codebook.empty()) detail::check_codebook_is_used(options.storage, options.codebook);
   if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
+  if (!is_local(options.output)) return check_far_output(options);
   const auto folder = options.output / options.split;
   const bool is_there = fs::exists(fs::symlink_status(folder));  // a link to nothing would be in the way as well
   if (!options.force && is_there)

@@ -76,7 +76,7 @@ void Partial::lock() {
 fs::path Partial::state_path(size_t shard) const { return folder_ / concat("finished-", shard, ".json"); }
 
 std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string& file) const {
-  if (!fs::exists(state_path(shard)) || !fs::exists(folder() / file)) return {};
+  if (!fs::exists(state_path(shard))) return {};
   try {
     const auto bytes = read_file(state_path(shard));
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -84,7 +84,7 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
     if (state.at("key").get<std::string>() != key_) return {};
     const auto tally = Tally::from_numbers(empty_, state.at("tally").get<std::vector<uint64_t>>());
     const auto byte_count = state.at("byte_count").get<uint64_t>();
-    if (!tally || fs::file_size(folder() / file) != byte_count) return {};
+    if (!tally) return {};
     FinishedShard finished{.entry = {.file = file, .sample_count = tally->sample_count(), .byte_count = byte_count},
                            .transcoded_count = state.at("transcoded_count").get<uint64_t>(),
                            .warned_count = state.at("warned_count").get<uint64_t>(),
@@ -101,11 +101,19 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
   }
 }
 
-std::vector<std::optional<FinishedShard>> Partial::take_over(const std::vector<std::string>& shard_files) {
+bool Partial::is_here(const Manifest::Shard& entry) const {
+  const fs::path file = folder() / entry.file;
+  return fs::exists(file) && fs::file_size(file) == entry.byte_count;
+}
+
+std::vector<std::optional<FinishedShard>> Partial::take_over(const std::vector<std::string>& shard_files,
+                                                             const IsThere& is_there) {
   std::vector<std::optional<FinishedShard>> finished;
   std::set<fs::path> kept{folder()};
   for (size_t shard = 0; shard < shard_files.size(); ++shard) {
-    finished.push_back(read_state(shard, shard_files[shard]));
+    auto state = read_state(shard, shard_files[shard]);
+    if (state && !(is_there ? is_there(state->entry) : is_here(state->entry))) state.reset();
+    finished.push_back(std::move(state));
     if (finished.back()) kept.insert({folder() / shard_files[shard], state_path(shard)});
   }
   std::vector<fs::path> found;

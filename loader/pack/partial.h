@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,7 +49,10 @@ class Partial {
   /// What folder() becomes.
   const std::filesystem::path& final_folder() const { return final_; }
   /// Returns what an earlier packing finished, one entry per shard, and removes everything else that it left.
-  std::vector<std::optional<FinishedShard>> take_over(const std::vector<std::string>& shard_files);
+  /// `is_there` says whether a shard is where it was put, which is by default folder().
+  using IsThere = std::function<bool(const Manifest::Shard& entry)>;
+  std::vector<std::optional<FinishedShard>> take_over(const std::vector<std::string>& shard_files,
+                                                      const IsThere& is_there = {});
   void finish(size_t shard, const FinishedShard& finished);
   /// Makes the folder OUTPUT/<split> in one step; with `force` also where that exists. The states are removed first: if
   /// a kill leaves the old data set here after the exchange, no state may call its shards finished.
@@ -58,6 +62,7 @@ class Partial {
   void lock();
   std::filesystem::path state_path(size_t shard) const;
   std::optional<FinishedShard> read_state(size_t shard, const std::string& file) const;
+  bool is_here(const Manifest::Shard& entry) const;
 
   std::filesystem::path output_, folder_, final_;
   std::string key_;

@@ -99,7 +99,8 @@ void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const
   const bool samples_are_whole = problems.count == 0;
   if (!samples_are_whole && problems.is_files_only()) return;  // the whole file would give the same line again
   problems.passes("", [&] {
-    const auto file = files_of(path).open(path)->map();
+    const auto file = files_of(path).map(path, {entry.byte_count, entry.xxh3});
+    const FileHold held(*file);
     if (file->bytes().size() != entry.byte_count) {
       throw corrupt_error(concat(path.string(), ": ", file->bytes().size(), " bytes; expected ", entry.byte_count,
                                  ", as the manifest says"));

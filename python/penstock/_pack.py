@@ -19,7 +19,7 @@ _MOST_CLASSES = 100_000  # that numbers as labels may make of fewer pictures: 3 
 
 class Packed(NamedTuple):
     """What pack() did. `skipped` has a message per broken picture that was left out; OUT/<split>/skipped.jsonl has them, too."""
-    folder: pathlib.Path
+    folder: "pathlib.Path | str"  # text where it is an address
     samples: int
     seconds: float
     skipped: List[str]
@@ -34,7 +34,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
          pixels: Optional[str] = None,
          more_inputs: "Sequence[str | os.PathLike[str]]" = (), part: Optional[Tuple[int, int]] = None,
          codebook: "str | os.PathLike[str] | None" = None, progress: Optional[bool] = None) -> Packed:
-    """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all.
+    """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all. OUT: a folder; or, with a source by name, s3://...
 
     source: "image-folder:photos", "csv(label=class):DIR", "coco:DIR" or "digits", as `shardprep pack --source --input` has them; a
         pathlib.Path of a folder, which is that of image-folder; or an iterable of (picture, label) or of dicts with such
@@ -69,8 +69,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         raise ConfigError(f"pack: split is {split!r:.200}; expected each split only once")
     common: Dict[str, Any] = {
         "output": _path("out", out), "shards": int32("shards", shards, "pack"), "jobs": int32("jobs", jobs, "pack"),
-        "force": bool(force),
-        "shuffle_seed": -1 if shuffle_seed is None else whole("shuffle_seed", shuffle_seed, 0, where="pack"),
+        "force": bool(force), "shuffle_seed": -1 if shuffle_seed is None else whole("shuffle_seed", shuffle_seed, 0, where="pack"),
         "on_corrupt": text("on_corrupt", on_corrupt, "pack"), "encode": text("encode", encode, "pack"),
         "resize": 0 if resize is None else _positive("resize", resize), "quality": int32("quality", quality, "pack"),
         "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),
@@ -104,6 +103,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     else:
         if len(splits) != 1:
             raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
+        if "://" in common["output"]:
+            raise ConfigError(f"pack: out is {common['output']!r:.200} with an iterable; expected a local folder, or a source by name")
         option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
@@ -390,7 +391,7 @@ class _Progress:
     def result(self, folder: str) -> Packed:
         if self._is_shown:
             sys.stderr.write("\r\033[K")
-        return Packed(pathlib.Path(folder), self._samples - len(self._skipped), time.monotonic() - self._begin,
+        return Packed(folder if "://" in folder else pathlib.Path(folder), self._samples - len(self._skipped), time.monotonic() - self._begin,
                       self._skipped)
 
     def _show(self, text: str) -> None:

@@ -5,7 +5,7 @@ faults that a script asks for. Loopback only.
         ...  server.url, server.requests, server.byte_count, server.connection_count
 
 A fault is taken by each request for an object whose path holds its text, until it was taken `times` times; the first
-fault that fits counts. `act` is called when it is taken. Kinds:
+fault that fits counts. With `every` it is taken by each second, third ... of them. `act` is called when it is taken. Kinds:
     status    the answer `status`, with S3's `code` and Retry-After `retry_after` if they are given
     reset     the connection is reset after `at` bytes of the body
     close     the connection ends after `at` bytes of the body
@@ -16,6 +16,10 @@ fault that fits counts. `act` is called when it is taken. Kinds:
     changed   the object has another ETag from now on
     whole     status 200 and the whole object, whatever range was asked for
     html      status 200 and a page
+and of what is written, where the server is `writable`:
+    cut       the connection is reset after `at` bytes of the body were read
+    lost      the request is done, and the connection is reset in place of an answer
+    late      status 200, and an error with S3's `code` in the body
 """
 import argparse
 import datetime
@@ -23,6 +27,7 @@ import hashlib
 import hmac
 import http.server
 import pathlib
+import re
 import socket
 import ssl
 import struct
@@ -34,14 +39,19 @@ import urllib.parse
 
 class Fault:
     def __init__(self, part, kind, times=1, *, status=503, code="", retry_after=None, at=0, rate=1000, seconds=60,
-                 act=lambda: None):
+                 every=1, act=lambda: None):
         self.part, self.kind, self.left = part, kind, times
         self.status, self.code, self.retry_after = status, code, retry_after
         self.at, self.rate, self.seconds, self.act = at, rate, seconds, act
+        self.every, self.seen_count = every, 0
 
 
 def hash_of(data):
     return hashlib.sha256(data).hexdigest()
+
+
+def etag_of(body):
+    return f'"{hashlib.md5(body).hexdigest()}"'
 
 
 def signature_of(method, path, query, headers, names, body_hash, secret, date, scope):
@@ -88,12 +98,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.serve()
 
+    def do_DELETE(self):
+        self.serve()
+
     def serve(self):
         far = self.server.far
-        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path, _, query = self.path.partition("?")
+        cut = far.take_fault(path, is_cut=True) if self.command in ("PUT", "POST") else None
+        self.body = self.rfile.read(min(cut.at if cut else 1 << 40, int(self.headers.get("Content-Length") or 0)))
         with far.lock:
             far.requests.append((time.monotonic(), self.command, urllib.parse.unquote(path), self.headers.get("Range")))
+        if cut:
+            return self.reset()
         if path in far.answers:
             return self.answer(*far.answers[path](self))
         refusal = far.keys and self.refusal(path, query)
@@ -114,9 +130,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         if fault and fault.kind == "html":
             return self.answer(200, b"<html><body>Please log in</body></html>", {"Content-Type": "text/html"})
+        if self.command in ("PUT", "POST", "DELETE"):
+            return self.write(file, query, fault)
         if not file.is_file():
             return self.error(404, "NoSuchKey")
         return self.send_file(file, fault)
+
+    def write(self, file, query, fault):
+        """PUT, DELETE and multipart uploads, with the rules of S3 about their parts."""
+        far = self.server.far
+        words = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        with far.lock:
+            answer = far.written(self.command, file, words, self.body, self.headers.get("x-amz-meta-xxh3"))
+        if fault and fault.kind == "lost":
+            return self.reset()
+        if fault and fault.kind == "late":
+            return self.error(200, fault.code)
+        return self.answer(*answer) if answer[0] < 300 else self.error(*answer)
+
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
 
     def send_file(self, file, fault):
         far = self.server.far
@@ -140,6 +175,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("ETag", etag)
         self.send_header("Content-Length", str(end - begin))
+        if file in far.sums:
+            self.send_header("x-amz-meta-xxh3", far.sums[file])
         if status == 206:
             shift = 1 if kind == "range" else 0
             self.send_header("Content-Range", f"bytes {begin + shift}-{end - 1 + shift}/{len(data)}")
@@ -164,8 +201,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if kind != "slow" and far.rate and far.ending.wait(0.05):
                 break
         if kind == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        if kind in ("reset", "close"):
+            self.reset()
+        if kind == "close":
             self.close_connection = True
             self.connection.close()
 
@@ -214,14 +251,15 @@ class FarServer:
     """`keys`: id -> secret, with which requests must be signed; `tokens`: the session tokens that hold; `bucket`: paths
     begin with its name; `certificate`: of make_certificate(), for https; `rate`: bytes per second and connection;
     `answers`: path -> function of the request, which returns status, body and headers; `clock_offset`: seconds that
-    its clock is ahead."""
+    its clock is ahead; `writable`: objects may be put and removed."""
 
     def __init__(self, folder, *, faults=(), keys=None, tokens=None, bucket="", certificate=None, rate=0, answers=None,
-                 clock_offset=0, port=0):
+                 clock_offset=0, port=0, writable=False):
         self.folder, self.faults, self.keys, self.tokens = pathlib.Path(folder), list(faults), keys, tokens
         self.bucket, self.rate, self.answers, self.clock_offset = bucket, rate, answers or {}, clock_offset
         self.requests, self.byte_count, self.versions = [], 0, {}
         self.connection_count = 0
+        self.writable, self.uploads, self.sums = writable, {}, {}  # uploads: id -> file, xxh3, parts by number
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.far, self.server.daemon_threads, self.server.block_on_close = self, True, False
@@ -233,10 +271,55 @@ class FarServer:
         self.port = self.server.server_address[1]
         self.url = f"{scheme}://127.0.0.1:{self.port}"
 
-    def take_fault(self, path):
+    def written(self, command, file, words, body, xxh3):
+        """Status, body and headers, or status and S3's code. Requires the lock."""
+        if not self.writable:
+            return 403, "AccessDenied"
+        if "uploadId" in words and words["uploadId"] not in self.uploads:
+            return 404, "NoSuchUpload"
+        if command == "POST" and "uploads" in words:
+            self.uploads[f"upload/{len(self.sums)}-{len(self.requests)}=="] = (file, xxh3, {})
+            name = list(self.uploads)[-1]
+            return 200, f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>".encode(), {}
+        if command == "PUT" and "uploadId" in words:
+            self.uploads[words["uploadId"]][2][int(words["partNumber"])] = body
+            return 200, b"", {"ETag": etag_of(body)}
+        if command == "POST":
+            return self.completed(words["uploadId"], body.decode())
+        if command == "DELETE" and "uploadId" in words:
+            del self.uploads[words["uploadId"]]
+        elif command == "DELETE":
+            file.unlink(missing_ok=True)
+        else:
+            self.store(file, body, xxh3)
+            return 200, b"", {"ETag": etag_of(body)}
+        return 204, b"", {}
+
+    def completed(self, upload, text):
+        file, xxh3, parts = self.uploads[upload]
+        listed = re.findall("<PartNumber>([0-9]+)</PartNumber><ETag>(.*?)</ETag>", text)
+        if [(int(number), tag) for number, tag in listed] != [(number, etag_of(parts[number])) for number in sorted(parts)]:
+            return 400, "InvalidPart"
+        if any(len(parts[number]) < 5 << 20 for number in sorted(parts)[:-1]):
+            return 400, "EntityTooSmall"
+        self.store(file, b"".join(parts[number] for number in sorted(parts)), xxh3)
+        del self.uploads[upload]
+        return 200, b"<CompleteMultipartUploadResult></CompleteMultipartUploadResult>", {}
+
+    def store(self, file, body, xxh3):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(body)
+        self.sums.pop(file, None)
+        if xxh3:
+            self.sums[file] = xxh3
+
+    def take_fault(self, path, is_cut=False):
         with self.lock:
             for fault in self.faults:
-                if fault.left > 0 and fault.part in path:
+                if fault.left > 0 and fault.part in path and (fault.kind == "cut") == is_cut:
+                    fault.seen_count += 1
+                    if fault.seen_count % fault.every:
+                        continue
                     fault.left -= 1
                     fault.act()
                     return fault

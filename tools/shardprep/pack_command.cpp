@@ -147,7 +147,6 @@ void pack_list(PackOptions options, const PackArguments& arguments) {
   options.source = head.source;
   options.split = head.split;
   options.packed_next.clear();
-  check_local_output("--out", options.output);
   check_pack_options(options);  // before a long list is read
   const auto source = read_list(arguments.list, options.input);
   pack_split(options, source.get(), arguments.is_quiet);
@@ -213,7 +212,10 @@ Command pack_command(CLI::App& app) {
           "split to pack: train, test (or val, another name of it) or all; or several, separated by commas. All "
           "splits in OUT have the same classes: pack train first, or several in one call")
       ->capture_default_str();
-  command->add_option("--out", arguments->output, "folder for the packed data set")->required();
+  command
+      ->add_option("--out", arguments->output,
+                   "folder for the packed data set, or an address of s3:// or gs:// (docs/FAR.md)")
+      ->required();
   command->add_option("--shards", options.shard_count, "number of files over which the samples are spread")
       ->capture_default_str();
   command

@@ -243,5 +243,24 @@ TEST(ByteLimitTest, TakesUnitsAndPartsOfTheDisk) {
     EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { parsed(text); }), HasSubstr("--to: is ")) << text;
 }
 
+TEST(CacheFolderTest, WhatIsNoFileIsNeitherWaitedForNorRemoved) {
+  const penstock::TemporaryFolder scratch("cache-foreign");
+  CacheFolder folder(scratch.path() / "c", "1mb");
+  const auto shard = [&](int number, const char* ending) { return folder.path() / (cache_name(number) + ending); };
+  ASSERT_EQ(mkfifo(shard(0, ".shard").c_str(), 0666), 0);
+  ASSERT_EQ(mkfifo(shard(1, ".partial").c_str(), 0666), 0);
+  std::filesystem::create_directory(shard(2, ".shard"));
+  std::filesystem::create_symlink(scratch.path(), shard(3, ".shard"));
+  EXPECT_TRUE(folder.list().empty());
+  for (const int number : {0, 2, 3}) {
+    const std::string message = message_of(ErrorKind::kIo, [&] { folder.open_whole(cache_name(number), 10); });
+    EXPECT_THAT(message, HasSubstr("is no regular file")) << number;
+  }
+  const std::string message = message_of(ErrorKind::kIo, [&] { take_place(folder, 1); });
+  EXPECT_THAT(message, HasSubstr("is no regular file"));
+  for (const auto& path : {shard(0, ".shard"), shard(1, ".partial"), shard(2, ".shard"), shard(3, ".shard")})
+    EXPECT_TRUE(std::filesystem::exists(path)) << path;
+}
+
 }  // namespace
 }  // namespace penstock::detail

@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 
+#include "augment/render.h"
 #include "core/error.h"
 #include "loader/jpeg/store/codebook_training.h"
 #include "loader/jpeg/store/store_source.h"

@@ -1,0 +1,81 @@
+// What services answer.
+#include "loader/far/answer.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr size_t kMostHeaders = 100, kMostOfCode = 64;
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// The five entities that XML has without a declaration; ETags come with them.
+std::string without_entities(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, char>, 5> kEntities{
+      {{"&quot;", '"'}, {"&amp;", '&'}, {"&apos;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}}};
+  std::string result;
+  while (!text.empty()) {
+    const auto found = std::ranges::find_if(kEntities, [&](const auto& one) { return text.starts_with(one.first); });
+    result += found == kEntities.end() ? text.front() : found->second;
+    text.remove_prefix(found == kEntities.end() ? 1 : found->first.size());
+  }
+  return result;
+}
+
+}  // namespace
+
+void add_header_line(std::map<std::string, std::string>& headers, std::string_view line) {
+  while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) return headers.clear();
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos || headers.size() >= kMostHeaders) return;
+  std::string_view value = line.substr(colon + 1);
+  while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
+  headers[lower(line.substr(0, colon))] = value;
+}
+
+std::optional<uint64_t> whole_number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  constexpr std::string_view kUnit = "bytes ";
+  const size_t minus = text.find('-'), slash = text.find('/');
+  if (!text.starts_with(kUnit) || minus == std::string_view::npos || slash == std::string_view::npos || slash < minus)
+    return {};
+  const auto begin = whole_number(text.substr(kUnit.size(), minus - kUnit.size()));
+  const auto total = whole_number(text.substr(slash + 1));
+  if (!begin || !total) return {};
+  return ContentRange{*begin, *total};
+}
+
+std::string xml_value(std::string_view document, const std::string& tag) {
+  const std::string opening = concat("<", tag, ">"), closing = concat("</", tag, ">");
+  const size_t at = document.find(opening);
+  if (at == std::string_view::npos) return "";
+  const size_t begin = at + opening.size(), end = document.find(closing, begin);
+  return end == std::string_view::npos ? "" : without_entities(document.substr(begin, end - begin));
+}
+
+std::string error_code_of(std::string_view document) {
+  std::string code = xml_value(document, "Code");
+  const bool is_word =
+      code.size() <= kMostOfCode && std::ranges::all_of(code, [](unsigned char c) { return std::isalnum(c) != 0; });
+  return is_word ? code : "";
+}
+
+}  // namespace penstock::detail

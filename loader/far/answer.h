@@ -1,0 +1,31 @@
+// What services answer, as text that is not trusted: header lines, ranges, and the XML of S3 and STS.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock::detail {
+
+/// Adds `Name: value` under its lower-case name. A status line empties `headers`, because those before it are of the
+/// answer before a redirect. Other lines, and those after the hundredth name, are left out.
+void add_header_line(std::map<std::string, std::string>& headers, std::string_view line);
+
+/// A number of digits alone.
+std::optional<uint64_t> whole_number(std::string_view text);
+
+/// `bytes 100-199/1000`.
+struct ContentRange {
+  uint64_t begin = 0, total = 0;
+};
+std::optional<ContentRange> parse_content_range(std::string_view text);
+
+/// The text inside of the first <tag>, with its entities resolved; "" if there is none.
+std::string xml_value(std::string_view document, const std::string& tag);
+
+/// The text inside of the first <Code> of an error document of S3; "" if it is no word.
+std::string error_code_of(std::string_view document);
+
+}  // namespace penstock::detail

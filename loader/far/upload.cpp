@@ -1,0 +1,230 @@
+// Upload: single PUTs and multipart uploads.
+#include "loader/far/upload.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/regular_file.h"
+#include "core/text.h"
+#include "loader/far/answer.h"
+#include "loader/far/credential_sources.h"
+#include "loader/far/retry.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr uint64_t kPartBytes = 8 << 20, kMostParts = 10'000;  // the limits of S3 are 5 MiB and that number
+constexpr double kCompletionTimeout_s = 300;                   // S3 puts large objects together before it answers
+
+std::string answer_text(const HttpResponse& response) {
+  const auto& attempt = response.attempt;
+  if (attempt.end != Attempt::End::kAnswered) return shortened(response.problem);
+  return concat("status ", attempt.status, attempt.code.empty() ? "" : " ", attempt.code);
+}
+
+/// One request, tried until it is answered. The answer has a status of 200 to 299, or 404.
+class WriteRequest {
+ public:
+  WriteRequest(Origin& origin, const std::string& address, ObjectWish wish, double timeout_s = 0)
+      : origin_(origin),
+        address_(address),
+        wish_(std::move(wish)),
+        timeout_s_(std::max(timeout_s, environment_seconds("PENSTOCK_DOWNLOAD_TIMEOUT", 10))) {}
+
+  HttpResponse answer() {
+    for (;;) {
+      HttpResponse response = attempt();
+      const auto& [end, status, code, retry_after_s, has_host_answered] = response.attempt;
+      const bool is_good = status >= 200 && status < 300 && code.empty();
+      if (end == Attempt::End::kAnswered && (is_good || status == 404)) return response;
+      follow(response);
+    }
+  }
+
+ private:
+  HttpResponse attempt() {
+    HttpRequest request = origin_.request(address_, wish_);
+    request.on_new_connection = failures_ > 0;
+    request.stall_timeout_s = timeout_s_;
+    HttpResponse response = exchange(request);
+    auto& attempt = response.attempt;
+    attempt.retry_after_s = parse_retry_after(response.header("retry-after"), std::time(nullptr));
+    // S3 sends the status of CompleteMultipartUpload before it knows how that ends.
+    if (attempt.status == 200 && !attempt.code.empty()) attempt.status = 500;
+    return response;
+  }
+
+  /// Waits, renews or throws, by the verdict.
+  void follow(const HttpResponse& response) {
+    switch (verdict_of(response.attempt)) {
+      case Verdict::kAgain:
+      case Verdict::kAgainSlower:
+      case Verdict::kReconnect:
+        return wait(response);
+      case Verdict::kSetClock:
+        if (!std::exchange(has_set_clock_, true) && origin_.set_clock(response.header("date"))) return;
+        break;
+      case Verdict::kRenew:
+        if (!std::exchange(has_renewed_, true) && origin_.renew()) return;
+        throw refusal(response);
+      case Verdict::kRefused:
+        throw refusal(response);
+      default:
+        break;
+    }
+    throw io_error(concat(address_, ": ", wish_.method, ": ", answer_text(response), "; expected to write it"));
+  }
+
+  void wait(const HttpResponse& response) {
+    ++failures_;
+    const double waited_s = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
+    const double most_attempts = environment_seconds("AWS_MAX_ATTEMPTS", 0);
+    if (waited_s > environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300) ||
+        (most_attempts > 0 && failures_ >= most_attempts))
+      throw io_error(concat(address_, ": ", wish_.method, ": ", answer_text(response), ", ", failures_, " times in ",
+                            static_cast<int64_t>(waited_s), " s; expected a service that comes back"));
+    const double wait_s = back_off_s(failures_, jitter(), response.attempt.retry_after_s);
+    std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
+  }
+
+  Error refusal(const HttpResponse& response) {
+    const std::string region = response.header("x-amz-bucket-region"), source = origin_.credentials_text();
+    if (!region.empty() && region != origin_.region_text())
+      return config_error(concat(address_, ": the bucket is in ", region, ", asked as in ", origin_.region_text(),
+                                 "; expected AWS_REGION=", region));
+    return config_error(concat(address_, ": ", wish_.method, ": ", answer_text(response),
+                               "; expected a right to write it",
+                               source.empty() ? "" : ", or other credentials than those of ", source));
+  }
+
+  Origin& origin_;
+  const std::string& address_;
+  const ObjectWish wish_;
+  const double timeout_s_;
+  const int64_t begin_ns_ = now_ns();
+  int failures_ = 0;
+  bool has_renewed_ = false, has_set_clock_ = false;
+};
+
+/// As WriteRequest, for what must be there.
+HttpResponse answer_of(Origin& origin, const std::string& address, ObjectWish wish, double timeout_s = 0) {
+  const std::string method = wish.method;
+  HttpResponse response = WriteRequest(origin, address, std::move(wish), timeout_s).answer();
+  if (response.attempt.status != 404) return response;
+  throw io_error(concat(address, ": ", method, ": ", answer_text(response), "; expected a bucket that is there"));
+}
+
+/// `byte_count` bytes from `offset` on.
+std::string bytes_at(const RegularFile& file, const std::filesystem::path& path, uint64_t offset, uint64_t byte_count) {
+  std::string bytes(byte_count, '\0');
+  uint64_t done = 0;
+  while (done < byte_count) {
+    const ssize_t count =
+        pread(file.descriptor(), bytes.data() + done, byte_count - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw errno_error(path.string(), "expected to read what is uploaded");
+    if (count == 0)
+      throw io_error(concat(path.string(), ": ends at byte ", offset + done, "; expected a file that stays"));
+    done += static_cast<uint64_t>(count);
+  }
+  return bytes;
+}
+
+/// The upload of one object in parts.
+class MultipartUpload {
+ public:
+  MultipartUpload(Origin& origin, const std::string& address, std::map<std::string, std::string> headers)
+      : origin_(origin), address_(address) {
+    const auto answer =
+        answer_of(origin_, address_, {.method = "POST", .query = {{"uploads", ""}}, .headers = std::move(headers)});
+    id_ = xml_value(answer.body, "UploadId");
+    if (id_.empty()) throw io_error(concat(address_, ": the service begins no multipart upload; expected an UploadId"));
+  }
+
+  void send(std::string bytes) {
+    const auto answer = answer_of(origin_, address_,
+                                  {.method = "PUT",
+                                   .query = {{"partNumber", concat(etags_.size() + 1)}, {"uploadId", id_}},
+                                   .headers = {{"content-type", "application/octet-stream"}},
+                                   .body = std::move(bytes)});
+    etags_.push_back(answer.header("etag"));
+    if (etags_.back().empty())
+      throw io_error(concat(address_, ": part ", etags_.size(), " has no ETag; expected one from the service"));
+  }
+
+  void complete(const FileFacts& facts) {
+    std::string list = "<CompleteMultipartUpload>";
+    for (size_t i = 0; i < etags_.size(); ++i)
+      list += concat("<Part><PartNumber>", i + 1, "</PartNumber><ETag>", etags_[i], "</ETag></Part>");
+    const auto answer = WriteRequest(origin_, address_,
+                                     {.method = "POST",
+                                      .query = {{"uploadId", id_}},
+                                      .headers = {{"content-type", "application/xml"}},
+                                      .body = list + "</CompleteMultipartUpload>"},
+                                     kCompletionTimeout_s)
+                            .answer();
+    // Gone where an earlier attempt succeeded and its answer was lost.
+    if (answer.attempt.status == 404 && !is_uploaded(origin_, address_, facts))
+      throw io_error(concat(address_, ": ", answer_text(answer), "; expected the multipart upload to be there"));
+  }
+
+  /// Once, because whoever aborts has waited already. What stays is removed by a rule of the bucket for such uploads.
+  void abort() noexcept {
+    try {
+      exchange(origin_.request(address_, ObjectWish{.method = "DELETE", .query = {{"uploadId", id_}}}));
+    } catch (...) {  // what failed before is what is told
+    }
+  }
+
+ private:
+  Origin& origin_;
+  const std::string& address_;
+  std::string id_;
+  std::vector<std::string> etags_;
+};
+
+}  // namespace
+
+void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts) {
+  const RegularFile opened(file);
+  const uint64_t byte_count = facts.byte_count;
+  std::map<std::string, std::string> headers{{"content-type", "application/octet-stream"},
+                                             {"x-amz-meta-xxh3", facts.xxh3}};
+  if (byte_count <= kPartBytes) {
+    answer_of(origin, address,
+              {.method = "PUT", .headers = std::move(headers), .body = bytes_at(opened, file, 0, byte_count)});
+    return;
+  }
+  const uint64_t part_bytes = std::max(kPartBytes, (byte_count + kMostParts - 1) / kMostParts);
+  MultipartUpload upload(origin, address, std::move(headers));
+  try {
+    for (uint64_t at = 0; at < byte_count; at += part_bytes)
+      upload.send(bytes_at(opened, file, at, std::min(part_bytes, byte_count - at)));
+    upload.complete(facts);
+  } catch (...) {
+    upload.abort();
+    throw;
+  }
+}
+
+bool is_uploaded(Origin& origin, const std::string& address, const FileFacts& facts) {
+  const auto answer = WriteRequest(origin, address, {.method = "HEAD"}).answer();
+  if (answer.attempt.status == 404 || whole_number(answer.header("content-length")) != facts.byte_count) return false;
+  // Google's storage calls its own form of the header x-goog-meta.
+  return answer.header("x-amz-meta-xxh3") == facts.xxh3 || answer.header("x-goog-meta-xxh3") == facts.xxh3;
+}
+
+void remove_object(Origin& origin, const std::string& address) {
+  WriteRequest(origin, address, {.method = "DELETE"}).answer();
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,87 @@
+// SplitUpload: a folder to work in, and what is sent from it in which order.
+#include "loader/shards/split_upload.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "core/error.h"
+#include "core/regular_file.h"
+#include "core/text.h"
+#include "loader/files/checksum.h"
+#include "loader/files/files.h"
+
+namespace penstock::detail {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hash_of_text(const std::string& text) {
+  return xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+/// Everybody may write to the folder of temporary files, so that somebody else may have made this one.
+void make_own_folder(const fs::path& folder) {
+  struct stat status {};
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw errno_error(folder.string(), "expected to work in it");
+  if (lstat(folder.c_str(), &status) != 0) throw errno_error(folder.string(), "expected to work in it");
+  if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+    throw config_error(concat(folder.string(), ": is no folder of this user's; expected another TMPDIR"));
+}
+
+}  // namespace
+
+SplitUpload::SplitUpload(fs::path folder)
+    : folder_(std::move(folder)),
+      staging_(fs::temp_directory_path() / concat("penstock-pack-", hash_of_text(folder_.string()))) {
+  make_own_folder(staging_);
+}
+
+SplitUpload::~SplitUpload() {
+  std::error_code ignored;  // it is not empty where another packing works in it
+  fs::remove(staging_, ignored);
+}
+
+bool SplitUpload::has(const Manifest::Shard& entry) const {
+  return files_of(folder_).is_uploaded(folder_ / entry.file, {entry.byte_count, entry.xxh3});
+}
+
+void SplitUpload::begin_to_replace() {
+  std::call_once(has_begun_, [&] {
+    const fs::path manifest = folder_ / "manifest.json";
+    if (!files_of(folder_).exists(manifest)) return;
+    try {
+      for (const auto& shard : read_manifest(folder_).shards) replaced_.push_back(shard.file);
+    } catch (const Error& error) {  // a manifest that names nothing which could be removed
+      if (error.kind() != ErrorKind::kCorrupt) throw;
+    }
+    is_replacing_ = true;
+    files_of(folder_).remove(manifest);
+  });
+}
+
+void SplitUpload::send(const fs::path& file, const Manifest::Shard& entry) {
+  begin_to_replace();
+  if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, {entry.byte_count, entry.xxh3});
+}
+
+void SplitUpload::send_text(const fs::path& file) {
+  const auto bytes = read_file(file);
+  files_of(folder_).upload(folder_ / file.filename(), file, {bytes.size(), xxh3_hex(bytes)});
+}
+
+void SplitUpload::publish(const fs::path& local, const std::string& list) {
+  begin_to_replace();
+  if (fs::exists(local / list))
+    send_text(local / list);
+  else if (is_replacing_)
+    replaced_.push_back(list);
+  send_text(local / "manifest.json");
+  for (const auto& shard : read_manifest(local).shards) std::erase(replaced_, shard.file);
+  for (const auto& file : replaced_) files_of(folder_).remove(folder_ / file);
+}
+
+}  // namespace penstock::detail

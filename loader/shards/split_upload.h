@@ -1,0 +1,45 @@
+// SplitUpload: the files of a split that is written to an address, and the folder in which they are made.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "loader/shards/manifest.h"
+
+namespace penstock::detail {
+
+/// Shards are written to a folder of this machine, sent, and removed; the manifest is sent last. A set that is there
+/// is replaced: its manifest is removed before the first shard is sent, so that nobody reads old and new shards
+/// together, and those of its shards that the new manifest does not name at the end.
+/// Errors: those of Files::upload(); config_error where the folder is another user's. Thread-safety: send() may be
+/// called on any thread.
+class SplitUpload {
+ public:
+  /// `folder`: OUTPUT/<split>, an address.
+  explicit SplitUpload(std::filesystem::path folder);
+  /// Removes staging() if nothing is in it.
+  ~SplitUpload();
+  SplitUpload(const SplitUpload&) = delete;
+  SplitUpload& operator=(const SplitUpload&) = delete;
+
+  /// A folder for this output in that of temporary files (TMPDIR), which a packing that was killed leaves for the next.
+  const std::filesystem::path& staging() const { return staging_; }
+  bool has(const Manifest::Shard& entry) const;
+  /// Sends a shard, unless it is there already.
+  void send(const std::filesystem::path& file, const Manifest::Shard& entry);
+  /// Sends what else is in the local folder of the split: the file `list`, if it is there, then the manifest.
+  void publish(const std::filesystem::path& local, const std::string& list);
+
+ private:
+  void begin_to_replace();
+  void send_text(const std::filesystem::path& file);
+
+  std::filesystem::path folder_, staging_;
+  std::once_flag has_begun_;
+  bool is_replacing_ = false;          // whether there was a set
+  std::vector<std::string> replaced_;  // its files
+};
+
+}  // namespace penstock::detail
