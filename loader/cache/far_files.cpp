@@ -97,7 +97,7 @@ const Registered<FilesKind> kGoogle{"gs", {}, "objects of Google Cloud Storage",
                                     }};
 const Registered<FilesKind> kSim{
     "sim", {}, "local files over an emulated link, whose speed --sim-link says", [](const Spec&) {
-      return std::make_unique<FarFiles>(detail::make_emulated_origin());
+      return std::make_unique<FarFiles>(detail::make_emulated_origin(), false);
     }};
 
 }  // namespace
