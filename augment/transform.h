@@ -61,7 +61,7 @@ struct DataStatistics {
 
 /// What a transform says about itself, besides its keys.
 struct TransformTraits {
-  /// The spec with which tests try every transform. Its keys make it change a colour picture of 12 x 12 pixels.
+  /// The spec with which tests try every transform. Its keys make it change a colour picture of 20 x 20 pixels.
   std::string test_spec;
   /// Whether it draws nothing from its stream. An evaluation keeps such a transform as it is.
   bool is_deterministic = false;
