@@ -195,8 +195,8 @@ def _erasing(transform: Any) -> str:
     value = transform.value if isinstance(transform.value, (list, tuple)) else [transform.value]
     keys = {"p": _number(transform.p, 0.5), "scale": _numbers(transform.scale, (0.02, 0.33)),
             "ratio": _numbers(transform.ratio, (0.3, 3.3))}
-    if any(not isinstance(part, (int, float)) for part in value):
-        raise _NoCounterpart("RandomErasing with random values", _spec("erase", keys))
+    if value == ["random"] or value == [None]:  # what transforms of v2 keep of "random"
+        return _spec("erase", {**keys, "value": "random"})
     return _spec("erase", {**keys, "value": _numbers(value, (0,))})
 
 
