@@ -84,8 +84,9 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
   EXPECT_EQ(
       refusal("flop"),
-      "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, auto-augment, "
-      "auto-contrast, center-crop, color-jitter, crop, cutmix, cutout, equalize, erase, flip, grayscale, invert, "
+      "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, apply, auto-augment, "
+      "auto-contrast, center-crop, choice, color-jitter, crop, cutmix, cutout, equalize, erase, flip, grayscale, "
+      "invert, "
       "letterbox, mixup, normalize, posterize, rand-augment, random-iou-crop, random-resized-crop, resize, rotate, "
       "scale-jitter, sharpness, shift, solarize, trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
