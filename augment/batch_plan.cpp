@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "augment/detail/arguments.h"
 #include "augment/detail/cutmix_rect.h"
 #include "core/error.h"
 #include "core/rng.h"
@@ -64,7 +63,9 @@ BatchMix batch_mix_of(const Spec& spec) {
   BatchMix mix{is_mixup ? BatchMix::Kind::kMixup : BatchMix::Kind::kCutmix, spec.get("alpha", is_mixup ? 0.2 : 1.0)};
   if (!(mix.alpha > 0 && mix.alpha <= 1000))
     throw config_error(concat(spec.where(), ": alpha is ", mix.alpha, "; expected more than 0, up to 1000"));
-  if (!is_mixup) mix.switch_chance = detail::probability(spec, "switch", 0.5);
+  if (!is_mixup) mix.switch_chance = spec.get("switch", 0.5);
+  if (!(mix.switch_chance >= 0 && mix.switch_chance <= 1))
+    throw config_error(concat(spec.where(), ": switch is ", mix.switch_chance, "; expected 0 to 1"));
   if (!spec.has("off-epoch")) return mix;
   mix.off_epoch = spec.get("off-epoch", 0);
   if (mix.off_epoch < 1)
