@@ -10,17 +10,27 @@
 
 namespace penstock {
 
-/// The mix that a user asks for: `mixup(alpha=A)` or `cutmix(alpha=A)`.
+/// The mix that a user asks for: `mixup(alpha=A)`, `cutmix(alpha=A)`, or both in one list, between which
+/// `cutmix(switch=P)` switches from batch to batch.
 struct BatchMix {
   enum class Kind : uint8_t { kNone, kMixup, kCutmix };
 
   Kind kind = Kind::kNone;
   double alpha = 1;  // the parameter of Beta(alpha, alpha); more than 0
+  /// The probability that a batch of a list with both is mixed by cutmix, with `switched_alpha`. A list with cutmix
+  /// alone does not use it, and with mixup alone it is 0.
+  double switch_chance = 0;
+  double switched_alpha = 1;
+  int64_t off_epoch = INT64_MAX;  // from this epoch on, counted from 0, no batch is mixed
 };
+
+/// The mix of a list that has both, in either order. `switch_chance` is that of cutmix. Requires a mixup and a cutmix
+/// that are not switched, and with the same off_epoch.
+BatchMix switched(const BatchMix& mixup, const BatchMix& cutmix);
 
 /// Reads the spec of mixup or cutmix. The default of alpha is 0.2 for mixup (Zhang et al. 2018, sec. 3.1: 0.1 to 0.4 on
 /// ImageNet) and 1 for cutmix (Yun et al. 2019). Requires that spec.name() is one of the two. Throws config_error for
-/// an alpha that is out of range.
+/// values out of range.
 BatchMix batch_mix_of(const Spec& spec);
 
 /// The plan of one global batch. Every position is mixed with its partner(position). Mixup blends the pixels:

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "augment/border.h"
 
@@ -68,10 +69,13 @@ struct ColorStep {
 bool looks_at_picture(ColorOp op);
 
 /// A rectangle of the output, rows [top, bottom) and columns [left, right), and the levels (0..255) that are written
-/// over it.
+/// over it. With a noise key every value in it is drawn on its own instead, from the standard normal distribution
+/// *after* normalization; it is a function of (key, pixel, channel). A layout of levels gets the levels that would be
+/// normalised to these values, limited to its range.
 struct ErasedRect {
   int top = 0, left = 0, bottom = 0, right = 0;
   std::array<float, 3> level{};
+  std::optional<uint64_t> noise_key{};
 };
 
 /// render() executes a plan in this order. The output pixel in column c and row r takes the value of the decoded

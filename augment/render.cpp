@@ -9,6 +9,7 @@
 
 #include "augment/detail/border_copies.h"
 #include "augment/detail/color_planes.h"
+#include "augment/detail/normal_noise.h"
 #include "augment/detail/raster.h"
 #include "augment/detail/render_job.h"
 #include "augment/detail/sampling.h"
@@ -46,9 +47,9 @@ std::array<float, 3> recolored(const Plan& plan, const std::array<float, 3>& lev
   return out;
 }
 
-/// One element of the output. Its first element_bytes() bytes are used.
-uint32_t element(float level, float scale, float bias, Layout layout) {
-  const float value = level * scale + bias;
+/// One element of the output, of a value that is `level` before it is normalised. Its first element_bytes() bytes are
+/// used.
+uint32_t element_of(float value, float level, Layout layout) {
   switch (layout) {
     case Layout::kF32Nchw:
     case Layout::kF32Nhwc:
@@ -67,7 +68,32 @@ uint32_t element(float level, float scale, float bias, Layout layout) {
   return static_cast<uint32_t>(std::nearbyint(std::clamp(level, 0.f, 255.f)));
 }
 
+uint32_t element(float level, float scale, float bias, Layout layout) {
+  return element_of(level * scale + bias, level, layout);
+}
+
+void erase_with_noise(const ErasedRect& rect, const RenderJob& job, const Normalization& normalization, int channels) {
+  const int height = job.plan->output_height, width = job.plan->output_width;
+  const size_t bytes = element_bytes(job.layout), count = static_cast<size_t>(height) * static_cast<size_t>(width);
+  const size_t pixel_step = is_planar(job.layout) ? 1 : static_cast<size_t>(channels);
+  const size_t channel_step = is_planar(job.layout) ? count : 1;
+  for (int row = std::max(rect.top, 0); row < std::min(rect.bottom, height); ++row) {
+    for (int column = std::max(rect.left, 0); column < std::min(rect.right, width); ++column) {
+      const size_t pixel = static_cast<size_t>(row) * static_cast<size_t>(width) + static_cast<size_t>(column);
+      detail::PixelNoise noise(*rect.noise_key, static_cast<uint32_t>(pixel));
+      for (int channel = 0; channel < channels; ++channel) {
+        const float value = noise(channel);
+        const uint32_t element =
+            element_of(value, (value - normalization.bias[channel]) / normalization.scale[channel], job.layout);
+        const size_t at = (pixel * pixel_step + static_cast<size_t>(channel) * channel_step) * bytes;
+        std::memcpy(static_cast<uint8_t*>(job.output) + at, &element, bytes);
+      }
+    }
+  }
+}
+
 void erase(const ErasedRect& rect, const RenderJob& job, const Normalization& normalization, int channels) {
+  if (rect.noise_key) return erase_with_noise(rect, job, normalization, channels);
   const int height = job.plan->output_height, width = job.plan->output_width;
   const int top = std::max(rect.top, 0), bottom = std::min(rect.bottom, height);
   const int left = std::max(rect.left, 0), right = std::min(rect.right, width);

@@ -29,6 +29,18 @@ void check_has_colors(const Spec& spec, const DataStatistics& statistics) {
                             "; expected 1 or 3 channels of u8"));
 }
 
+/// The mix of a list of the transforms `names`, the last of which is `spec`, and which had the mix `before` without it.
+BatchMix joined(const Spec& spec, const std::vector<std::string>& names, const BatchMix& before, const BatchMix& mix) {
+  if (before.kind == BatchMix::Kind::kNone) return mix;
+  if (std::count(names.begin(), names.end(), spec.name()) > 1)
+    throw config_error(concat(spec.where(), ": occurs twice; expected at most one mixup and one cutmix"));
+  const bool is_mixup = mix.kind == BatchMix::Kind::kMixup;
+  if (before.off_epoch != mix.off_epoch)
+    throw config_error(concat(spec.where(), ": ends at another epoch than ", is_mixup ? "cutmix" : "mixup",
+                              "; expected the same off-epoch of both"));
+  return is_mixup ? switched(mix, before) : switched(before, mix);
+}
+
 /// The hulls of boxes after a map that is along the axes.
 std::vector<Box> moved_by(const Affine& map, std::span<const Box> boxes) {
   std::vector<Box> moved;
@@ -49,6 +61,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
   std::vector<std::string> texts, names;  // of the transforms so far
   std::string erasing;                    // the first transform that erases
   std::string border_crop;                // text of the one whose border is copies
+  std::string switching;                  // the mix that has a key for another one
   int erase_count = 0;
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
@@ -80,6 +93,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
                                   "; expected the same field"));
       boxes_field_ = field;
     }
+    makes_noise_ |= transform->makes_noise();
     if (transform->repeats_border()) border_crop = spec.text();
     if (effect == Transform::Effect::kErase && erasing.empty()) erasing = spec.name();
     if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {
@@ -91,14 +105,14 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
       normalization_ = *normalization;
     }
     if (const auto* mix = transform->batch_mix()) {
-      if (batch_mix_.kind != BatchMix::Kind::kNone)
-        throw config_error(
-            concat(spec.where(), ": the list mixes batches already; expected at most one mixup or cutmix"));
-      batch_mix_ = *mix;
+      batch_mix_ = joined(spec, names, batch_mix_, *mix);
+      if (spec.has("switch")) switching = spec.where();
     }
     transforms_.push_back(std::move(transform));
     texts.push_back(spec.text());
   }
+  if (batch_mix_.kind == BatchMix::Kind::kCutmix && !switching.empty())
+    throw config_error(concat(switching, ": has the key switch, and the list no mixup; expected both, or no switch"));
   text_ = join(texts, ",");
   // Errors that only edit() can find should be reported now and not in a worker.
   for (uint64_t sample_id = 0; sample_id < kDryRuns; ++sample_id) plan(32, 32, 0, 0, sample_id);

@@ -41,6 +41,8 @@ class Transform {
   /// Whether edit() leaves a border that is made of copies (Plan::repeat_around). Only what mirrors may move pixels
   /// after it.
   virtual bool repeats_border() const { return false; }
+  /// Whether edit() appends erased rectangles of noise.
+  virtual bool makes_noise() const { return false; }
   /// Whether edit() and alternate() do nothing but mirror the whole output.
   virtual bool mirrors() const { return false; }
   /// Non-null only for `normalize`.
@@ -61,7 +63,7 @@ struct DataStatistics {
 
 /// What a transform says about itself, besides its keys.
 struct TransformTraits {
-  /// The spec with which tests try every transform. Its keys make it change a colour picture of 12 x 12 pixels.
+  /// The spec with which tests try every transform. Its keys make it change a colour picture of 20 x 20 pixels.
   std::string test_spec;
   /// Whether it draws nothing from its stream. An evaluation keeps such a transform as it is.
   bool is_deterministic = false;
@@ -92,7 +94,7 @@ std::string deterministic_part(const std::string& spec_list);
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
 /// after `erase`, one of colour for rasters (pixels.h), geometry other than flips after a border of copies, more colour
-/// steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`, and two that exclude each other.
+/// steps than a plan holds, two `normalize`, two `mixup`, two `cutmix`, and two that exclude each other.
 /// Thread-safety: immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
@@ -119,6 +121,8 @@ class Pipeline {
   bool is_deterministic() const { return is_deterministic_; }
   /// The most colour steps that a plan of this list has.
   int color_steps() const { return color_steps_; }
+  /// Whether a transform erases with noise, which only the host's render() makes.
+  bool makes_noise() const { return makes_noise_; }
   /// The spec list as parsed, for options.json and for messages.
   const std::string& text() const { return text_; }
   /// What it was made with.
@@ -131,6 +135,7 @@ class Pipeline {
   bool has_normalize_ = false, is_deterministic_ = true;
   BatchMix batch_mix_;
   int color_steps_ = 0;
+  bool makes_noise_ = false;
   std::string text_, boxes_field_;
 };
 

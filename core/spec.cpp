@@ -18,12 +18,16 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
-/// Splits `text` at the commas that are outside of parentheses.
+constexpr int kMostBraces = 8;  // within each other, so that lists within lists cannot exhaust the stack
+
+/// Splits `text` at the commas that are outside of parentheses. Parentheses within braces are part of a value.
 std::vector<std::string_view> split_top_level(std::string_view kind, std::string_view text) {
   std::vector<std::string_view> parts;
-  int depth = 0;
+  int depth = 0, braces = 0;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && (text[i] == '{' || text[i] == '}')) braces = std::max(braces + (text[i] == '{' ? 1 : -1), 0);
+    if (i < text.size() && braces > 0) continue;
     if (i == text.size() || (text[i] == ',' && depth == 0)) {
       parts.push_back(text.substr(begin, i - begin));
       begin = i + 1;
@@ -41,12 +45,15 @@ std::vector<std::string_view> split_top_level(std::string_view kind, std::string
 }
 
 /// Splits what is inside of the parentheses at the commas that are outside of braces: `shards=x-{a,b}.tar` is one key.
-std::vector<std::string> split_keys(std::string_view inside) {
+std::vector<std::string> split_keys(std::string_view kind, std::string_view inside) {
   std::vector<std::string> parts(1);
-  bool is_in_braces = false;
+  int braces = 0;
   for (const char c : inside) {
-    if (c == '{' || c == '}') is_in_braces = c == '{';
-    if (c == ',' && !is_in_braces)
+    if (c == '{' || c == '}') braces = std::max(braces + (c == '{' ? 1 : -1), 0);
+    if (braces > kMostBraces)
+      throw config_error(concat(kind, " ", in_quotes(inside), ": has ", braces,
+                                " braces within each other; expected up to ", kMostBraces));
+    if (c == ',' && braces == 0)
       parts.emplace_back();
     else
       parts.back() += c;
@@ -168,7 +175,7 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
   if (whole.back() != ')') throw malformed("no closing parenthesis at the end");
   const auto inside = trimmed(whole.substr(open + 1, whole.size() - open - 2));
   if (inside.empty()) return {std::string(kind), std::string(name), values};
-  for (const auto& part : split_keys(inside)) {
+  for (const auto& part : split_keys(kind, inside)) {
     const auto equals = part.find('=');
     if (equals == std::string::npos) throw malformed(in_quotes(part) + " is not key=value");
     const std::string key(trimmed(std::string_view(part).substr(0, equals)));

@@ -25,16 +25,18 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 
 const Registered<TransformKind> kMixup{
     "mixup",
-    {"alpha"},
+    {"alpha", "off-epoch"},
     "blend each picture with another one of its batch, and their labels, with a weight from Beta(alpha, alpha): alpha "
-    "(default 0.2)",
+    "(default 0.2); off-epoch=N: not from epoch N on, counted from 0",
     make,
     {.test_spec = "mixup(alpha=1)"}};
 const Registered<TransformKind> kCutmix{"cutmix",
-                                        {"alpha"},
+                                        {"alpha", "switch", "off-epoch"},
                                         "replace a rectangle of each picture by that of another one of its batch, and "
                                         "mix their labels by area; the area is drawn from Beta(alpha, alpha): alpha "
-                                        "(default 1)",
+                                        "(default 1); off-epoch=N: not from epoch N on, counted from 0. With mixup in "
+                                        "the list each batch has one of the two: switch=P is the probability of "
+                                        "cutmix (0.5)",
                                         make,
                                         {.test_spec = "cutmix(alpha=2)"}};
 

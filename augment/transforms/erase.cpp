@@ -1,9 +1,10 @@
-// erase: overwrites a random rectangle with one value (Zhong et al. 2017, Random Erasing), drawn as in torchvision
-// (0.26).
+// erase: overwrites a random rectangle with one value, or with noise (Zhong et al. 2017, Random Erasing), drawn as in
+// torchvision (0.26).
 //
 // Deviation: `value` is on the picture's scale of 0..1 and is normalised with the picture, wherever normalize is in the
 // list. torchvision erases after Normalize with a value that is normalised already; its value=0 there is value=mean
-// here.
+// here. With value=random every value is drawn from the standard normal distribution and is not normalised, as in
+// torchvision, and in timm's RandomErasing (1.0) with mode "pixel".
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -18,6 +19,7 @@ struct EraseRanges {
   double p = 0.5;
   Range area, log_ratio;  // fraction of the picture; ln(height / width)
   std::array<float, 3> level{};
+  bool is_noise = false;
 };
 
 class Erase final : public Transform {
@@ -25,6 +27,7 @@ class Erase final : public Transform {
   explicit Erase(const EraseRanges& ranges) : ranges_(ranges) {}
 
   Effect effect() const override { return Effect::kErase; }
+  bool makes_noise() const override { return ranges_.is_noise; }
 
   void edit(Plan& plan, Rng& rng) const override {
     if (!rng.chance(ranges_.p)) return;
@@ -39,7 +42,12 @@ class Erase final : public Transform {
       if (!(height < plan.output_height && width < plan.output_width)) continue;
       const int rows = static_cast<int>(height), columns = static_cast<int>(width);
       const int top = rng.between(0, plan.output_height - rows), left = rng.between(0, plan.output_width - columns);
-      plan.erase({top, left, top + rows, left + columns, ranges_.level});
+      ErasedRect rect{top, left, top + rows, left + columns, ranges_.level};
+      if (ranges_.is_noise) {
+        const uint64_t high = rng.next();
+        rect.noise_key = high << 32 | rng.next();
+      }
+      plan.erase(rect);
       return;
     }
   }
@@ -58,6 +66,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
   const Range ratio = spec.get("ratio", Range{0.3, 3.3});
   if (ratio.low <= 0) throw config_error(concat(spec.where(), ": ratio is ", ratio.low, "; expected more than 0"));
   ranges.log_ratio = {std::log(ratio.low), std::log(ratio.high)};
+  ranges.is_noise = spec.get("value", "0") == "random";
+  if (ranges.is_noise) return std::make_unique<Erase>(ranges);
   const auto values = spec.get("value", std::vector<double>{0});
   const auto channels = static_cast<size_t>(statistics.channels);
   if (values.size() != 1 && (values.size() != channels || channels > 3))
@@ -73,7 +83,8 @@ const Registered<TransformKind> kRegistered{
     "erase",
     {"p", "scale", "ratio", "value"},
     "overwrite a random rectangle with probability p (default 0.5): scale=low:high of the picture's area (0.02:0.33), "
-    "ratio=low:high of height to width (0.3:3.3), value=V or R:G:B from 0 to 1, black to white (0)",
+    "ratio=low:high of height to width (0.3:3.3), value=V or R:G:B from 0 to 1, black to white (0), or value=random: "
+    "noise of the standard normal distribution after normalize",
     make,
     {.test_spec = "erase(p=0.7)"}};
 

@@ -8,65 +8,17 @@
 #include <memory>
 #include <optional>
 
-#include "augment/affine_map.h"
 #include "augment/detail/arguments.h"
 #include "augment/transform.h"
 
 namespace penstock {
 namespace detail {
-namespace {
-
-Affine map_of(TrivialOp op, double part, const Plan& plan) {
-  const auto whole_pixels = [&] { return static_cast<double>(static_cast<int>(32 * part)); };
-  switch (op) {
-    case TrivialOp::kShearX:
-      return {1, 0.99 * part, 0, 0, 1, 0};
-    case TrivialOp::kShearY:
-      return {1, 0, 0, 0.99 * part, 1, 0};
-    case TrivialOp::kTranslateX:
-      return Affine::translation(-whole_pixels(), 0);
-    case TrivialOp::kTranslateY:
-      return Affine::translation(0, -whole_pixels());
-    default:
-      return affine_map({.degrees = -135 * part}, plan.output_height, plan.output_width);
-  }
-}
-
-bool has_sign(TrivialOp op) { return op >= TrivialOp::kShearX && op <= TrivialOp::kSharpness; }
-
-ColorStep step_of(TrivialOp op, double part, int bin) {
-  const auto factor = static_cast<float>(1 + 0.99 * part);
-  switch (op) {
-    case TrivialOp::kBrightness:
-      return {ColorOp::kBrightness, factor};
-    case TrivialOp::kColor:
-      return {ColorOp::kSaturation, factor};
-    case TrivialOp::kContrast:
-      return {ColorOp::kContrast, factor};
-    case TrivialOp::kSharpness:
-      return {ColorOp::kSharpness, factor};
-    case TrivialOp::kPosterize:
-      return {ColorOp::kPosterize, static_cast<float>(8 - (bin + 2) / 5)};  // 8 bits down to 2
-    case TrivialOp::kSolarize:
-      return {ColorOp::kSolarize, static_cast<float>(255 - 255 * part)};
-    case TrivialOp::kAutoContrast:
-      return {ColorOp::kAutoContrast, 0};
-    default:
-      return {ColorOp::kEqualize, 0};
-  }
-}
-
-}  // namespace
-
-bool is_geometric(TrivialOp op) { return op >= TrivialOp::kShearX && op <= TrivialOp::kRotate; }
 
 void apply(const TrivialDraw& draw, Plan& plan) {
-  if (draw.op == TrivialOp::kIdentity) return;
+  constexpr FullMagnitude kWide{
+      .shear = 0.99, .translate_x = 32, .translate_y = 32, .degrees = 135, .factor = 0.99, .posterized_bits = 6};
   const double size = static_cast<double>(draw.bin) / (kTrivialBins - 1);
-  const double part = draw.is_negative && has_sign(draw.op) ? -size : size;
-  if (is_geometric(draw.op)) return plan.resample(map_of(draw.op, part, plan), plan.output_height, plan.output_width);
-  const ColorStep step = step_of(draw.op, part, draw.bin);
-  plan.adjust(step.op, step.amount);
+  apply(draw.op, draw.is_negative && has_sign(draw.op) ? -size : size, kWide, plan);
 }
 
 }  // namespace detail
@@ -81,7 +33,7 @@ class TrivialAugment final : public Transform {
 
   void edit(Plan& plan, Rng& rng) const override {
     detail::TrivialDraw draw;
-    draw.op = static_cast<detail::TrivialOp>(rng.between(0, detail::kTrivialOps - 1));
+    draw.op = static_cast<detail::PictureOp>(rng.between(0, detail::kTrivialOps - 1));
     draw.bin = rng.between(0, detail::kTrivialBins - 1);
     draw.is_negative = rng.chance(0.5);
     detail::apply(draw, plan);

@@ -128,6 +128,8 @@ void describe_colors(const Plan& plan, RowJob& job) {
   job.erased_count = plan.erased_count;
   for (int k = 0; k < plan.erased_count; ++k) {
     const ErasedRect& rect = plan.erased[k];
+    if (rect.noise_key)
+      throw bug_error("device renderer: a plan erases with noise; expected a level (Pipeline::makes_noise())");
     job.erased[k] = {rect.top, rect.left, rect.bottom, rect.right, {rect.level[0], rect.level[1], rect.level[2]}};
   }
 }

@@ -1,6 +1,6 @@
 """Plan: what an augmentation has drawn for a sample. render(): a picture made by it."""
 import importlib
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Dict, NamedTuple, Tuple, Union
 
 from penstock import _native
 from penstock.errors import ConfigError
@@ -23,7 +23,8 @@ class Plan(NamedTuple):
     color: a 3 x 4 matrix of RGB levels: out[i] = color[i][0] * R + color[i][1] * G + color[i][2] * B + color[i][3].
     color_steps: (name, amount), where name is torchvision's adjust_NAME for brightness, contrast, saturation, hue and sharpness, else
         "posterize", "solarize", "autocontrast" or "equalize".
-    erased: (top, left, bottom, right, levels) of rectangles of the output.
+    erased: (top, left, bottom, right, levels) of rectangles of the output, with the key of the noise, a whole number, in place of levels
+        where erase(value=random) has drawn it. Noise is not normalised: render() gives what the loader gives after normalize.
 
     normalize, mixup and cutmix are no part of it. Another plan: plan._replace(fill=(0, 0, 0)).
     """
@@ -39,7 +40,7 @@ class Plan(NamedTuple):
     inside: _Four
     color: Tuple[Tuple[float, float, float, float], ...]
     color_steps: Tuple[Tuple[str, float], ...]
-    erased: Tuple[Tuple[int, int, int, int, _Levels], ...]
+    erased: Tuple[Tuple[int, int, int, int, Union[_Levels, int]], ...]
 
 
 def made_plan(values: Dict[str, Any]) -> Plan:

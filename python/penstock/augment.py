@@ -73,10 +73,7 @@ def _spec_of(transform: Any) -> str:
 _COMPOSED = ("Compose", "Sequential")
 _FORM_ONLY = ("ToTensor", "PILToTensor", "ToImage", "ToImageTensor", "ToDtype", "ConvertImageDtype", "ConvertDtype",
               "ToPureTensor", "ToPILImage", "Identity", "RGB")
-_CLOSEST = {"AutoAugment": "trivial-augment", "RandAugment": "trivial-augment", "AugMix": "trivial-augment",
-            "RandomPosterize": "trivial-augment", "RandomSolarize": "trivial-augment", "RandomEqualize": "trivial-augment",
-            "RandomAutocontrast": "trivial-augment", "RandomAdjustSharpness": "trivial-augment",
-            "RandomPerspective": "affine(degrees=10,shear=10)", "RandomPhotometricDistort":
+_CLOSEST = {"AugMix": "trivial-augment", "RandomPerspective": "affine(degrees=10,shear=10)", "RandomPhotometricDistort":
             "color-jitter(brightness=0.125,contrast=0.5,saturation=0.5,hue=0.05)"}
 
 
@@ -198,8 +195,8 @@ def _erasing(transform: Any) -> str:
     value = transform.value if isinstance(transform.value, (list, tuple)) else [transform.value]
     keys = {"p": _number(transform.p, 0.5), "scale": _numbers(transform.scale, (0.02, 0.33)),
             "ratio": _numbers(transform.ratio, (0.3, 3.3))}
-    if any(not isinstance(part, (int, float)) for part in value):
-        raise _NoCounterpart("RandomErasing with random values", _spec("erase", keys))
+    if value == ["random"] or value == [None]:  # what transforms of v2 keep of "random"
+        return _spec("erase", {**keys, "value": "random"})
     return _spec("erase", {**keys, "value": _numbers(value, (0,))})
 
 
@@ -208,6 +205,26 @@ def _trivial_augment(transform: Any) -> str:
     if transform.num_magnitude_bins != 31:
         raise _NoCounterpart(f"TrivialAugmentWide with {transform.num_magnitude_bins} bins", spec)
     return spec
+
+
+def _rand_augment(transform: Any) -> str:
+    """Bins of another number are scaled to ours, of which 30 is the full magnitude."""
+    most = transform.num_magnitude_bins - 1
+    keys = {"ops": _number(transform.num_ops, 2), "magnitude": _number(30 * transform.magnitude / most, 9), "fill": _fill(transform)}
+    spec = _filter(transform, "rand-augment", keys, "nearest", False)
+    if most < 1 or not 0 <= transform.magnitude <= most:
+        raise _NoCounterpart(f"RandAugment with magnitude {transform.magnitude} of {most + 1} bins", "rand-augment")
+    return spec
+
+
+def _auto_augment(transform: Any) -> str:
+    policy = str(getattr(transform.policy, "value", transform.policy))
+    keys = {"policy": None if policy == "imagenet" else policy, "fill": _fill(transform)}
+    return _filter(transform, "auto-augment", keys, "nearest", False)
+
+
+def _step(name: str, key: str, attribute: str, default: float) -> Callable[[Any], str]:
+    return lambda transform: _spec(name, {key: _number(getattr(transform, attribute), default), "p": _number(transform.p, 0.5)})
 
 
 def _with_p(name: str, default: float) -> Callable[[Any], str]:
@@ -234,6 +251,14 @@ _MAKERS: Dict[str, Callable[[Any], str]] = {
     "RandomGrayscale": _with_p("grayscale", 0.1),
     "Grayscale": lambda transform: "grayscale(p=1)",
     "TrivialAugmentWide": _trivial_augment,
+    "RandAugment": _rand_augment,
+    "AutoAugment": _auto_augment,
+    "RandomSolarize": _step("solarize", "threshold", "threshold", 128),
+    "RandomPosterize": _step("posterize", "bits", "bits", 4),
+    "RandomAdjustSharpness": _step("sharpness", "factor", "sharpness_factor", 2),
+    "RandomEqualize": _with_p("equalize", 0.5),
+    "RandomAutocontrast": _with_p("auto-contrast", 0.5),
+    "RandomInvert": _with_p("invert", 0.5),
     "RandomErasing": _erasing,
     "Normalize": lambda transform: _spec("normalize", {"mean": _numbers(transform.mean), "std": _numbers(transform.std)}),
     "MixUp": _mix("mixup", 0.2),

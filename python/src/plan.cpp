@@ -7,6 +7,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "augment/render.h"
 #include "core/choice.h"
@@ -30,7 +32,7 @@ using nanobind::literals::operator""_a;
 
 using Rectangle = std::array<int64_t, 4>;
 using Step = std::tuple<std::string, float>;
-using Erased = std::tuple<int64_t, int64_t, int64_t, int64_t, std::array<float, 3>>;
+using Erased = std::tuple<int64_t, int64_t, int64_t, int64_t, std::variant<std::array<float, 3>, uint64_t>>;
 
 constexpr int64_t kMostPixels = int64_t{1} << 24;  // per side: up to here an f32 has every whole number
 constexpr double kMostLevels = 1e6, kMostAmount = 1000;
@@ -60,7 +62,9 @@ nb::dict as_dict(const Plan& plan) {
   std::vector<Erased> erased;
   for (int i = 0; i < plan.erased_count; ++i) {
     const ErasedRect& rect = plan.erased[i];
-    erased.emplace_back(rect.top, rect.left, rect.bottom, rect.right, rect.level);
+    std::variant<std::array<float, 3>, uint64_t> with = rect.level;
+    if (rect.noise_key) with = *rect.noise_key;
+    erased.emplace_back(rect.top, rect.left, rect.bottom, rect.right, with);
   }
   const Affine& m = plan.map;
   nb::dict dict;
@@ -166,11 +170,16 @@ class GivenPlan {
   void add_erased(Plan& plan) const {
     const auto erased = get<std::vector<Erased>>("erased");
     if (erased.size() > Plan::kMaxErased) throw wrong("erased", concat("at most ", Plan::kMaxErased));
-    for (const auto& [top, left, bottom, right, level] : erased) {
-      check("erased", level, kMostLevels);
+    for (const auto& [top, left, bottom, right, with] : erased) {
       check("erased", Rectangle{top, left, bottom, right}, kMostPixels);
-      plan.erase(
-          {static_cast<int>(top), static_cast<int>(left), static_cast<int>(bottom), static_cast<int>(right), level});
+      ErasedRect rect{static_cast<int>(top), static_cast<int>(left), static_cast<int>(bottom), static_cast<int>(right)};
+      if (const auto* level = std::get_if<std::array<float, 3>>(&with)) {
+        check("erased", *level, kMostLevels);
+        rect.level = *level;
+      } else {
+        rect.noise_key = std::get<uint64_t>(with);
+      }
+      plan.erase(rect);
     }
   }
 

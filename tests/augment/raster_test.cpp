@@ -227,7 +227,8 @@ TEST(RasterTest, ColoursAreABug) {
 
 TEST(RasterTransformsTest, ColoursAreRefusedInOneLine) {
   const DataStatistics thirteen{.channels = 13, .pixels = PixelType::kU16};
-  for (const char* spec : {"color-jitter(brightness=0.4)", "grayscale", "trivial-augment"})
+  for (const char* spec :
+       {"color-jitter(brightness=0.4)", "grayscale", "trivial-augment", "rand-augment", "auto-augment", "solarize"})
     EXPECT_THAT(test::refusal(spec, thirteen),
                 HasSubstr("pictures have 13 channels of u16; expected 1 or 3 channels of u8"))
         << spec;

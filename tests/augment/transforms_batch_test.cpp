@@ -121,8 +121,54 @@ TEST(BatchPlanTest, SpecsAreReadAndRefused) {
   EXPECT_EQ(refusal("mixup(alpha=0)"), "transform mixup: alpha is 0; expected more than 0, up to 1000");
   EXPECT_THAT(refusal("mixup(beta=1)"), HasSubstr("unknown key \"beta\""));
   EXPECT_THAT(refusal("mixap"), HasSubstr("did you mean \"mixup\"?"));
-  EXPECT_EQ(refusal("mixup,flip,cutmix"),
-            "transform cutmix: the list mixes batches already; expected at most one mixup or cutmix");
+  EXPECT_EQ(refusal("mixup,flip,mixup"), "transform mixup: occurs twice; expected at most one mixup and one cutmix");
+  EXPECT_THAT(refusal("mixup,cutmix,mixup"), HasSubstr("transform mixup: occurs twice"));
+  EXPECT_EQ(refusal("cutmix(switch=0.5)"),
+            "transform cutmix: has the key switch, and the list no mixup; expected both, or no switch");
+  EXPECT_EQ(refusal("mixup,cutmix(switch=2)"), "transform cutmix: switch is 2; expected 0 to 1");
+  EXPECT_EQ(refusal("mixup(off-epoch=0)"), "transform mixup: off-epoch is 0; expected 1 or more");
+  EXPECT_EQ(refusal("mixup(off-epoch=3),cutmix"),
+            "transform cutmix: ends at another epoch than mixup; expected the same off-epoch of both");
+}
+
+TEST(BatchPlanTest, AListWithBothSwitchesBetweenThem) {
+  for (const char* text :
+       {"mixup(alpha=0.8),cutmix(alpha=2,switch=0.3)", "cutmix(alpha=2,switch=0.3),mixup(alpha=0.8)"}) {
+    const BatchMix both = Pipeline(text, {}).batch_mix();
+    EXPECT_EQ(both.alpha, 0.8);
+    EXPECT_EQ(both.switched_alpha, 2);
+    constexpr int kCount = 20000;
+    int cut = 0;
+    double squares = 0;  // of the deviations of mixup's weights
+    for (uint64_t batch = 0; batch < kCount; ++batch) {
+      const BatchPlan plan = batch_plan(both, 3, 0, batch, 64, 32, 32);
+      ASSERT_NE(plan.kind, BatchMix::Kind::kNone);
+      ASSERT_EQ(plan.shift, batch_plan({BatchMix::Kind::kMixup, 0.8}, 3, 0, batch, 64, 32, 32).shift);
+      cut += plan.kind == BatchMix::Kind::kCutmix;
+      if (plan.kind == BatchMix::Kind::kMixup)
+        squares += (plan.mix_weight - 0.5) * (plan.mix_weight - 0.5);
+      else
+        ASSERT_FLOAT_EQ(plan.mix_weight, 1 - plan.rect.width * plan.rect.height / 1024.f);
+    }
+    EXPECT_NEAR(cut, 0.3 * kCount, 4.5 * std::sqrt(0.3 * 0.7 * kCount));
+    EXPECT_NEAR(squares / (kCount - cut), 1 / (4 * (2 * 0.8 + 1)), 0.004);  // the variance of Beta(0.8, 0.8)
+  }
+  EXPECT_EQ(Pipeline("mixup,cutmix", {}).batch_mix().switch_chance, 0.5);
+  const BatchMix never = Pipeline("mixup(alpha=1),cutmix(switch=0)", {}).batch_mix();
+  const BatchMix always = Pipeline("mixup,cutmix(switch=1)", {}).batch_mix();
+  for (uint64_t batch = 0; batch < 100; ++batch) {
+    EXPECT_TRUE(
+        same(batch_plan(never, 1, 0, batch, 8, 8, 8), batch_plan({BatchMix::Kind::kMixup, 1}, 1, 0, batch, 8, 8, 8)));
+    EXPECT_EQ(batch_plan(always, 1, 0, batch, 8, 8, 8).kind, BatchMix::Kind::kCutmix);
+  }
+}
+
+TEST(BatchPlanTest, NothingIsMixedFromOffEpochOn) {
+  for (const char* text : {"mixup(off-epoch=3)", "cutmix(off-epoch=3)", "mixup(off-epoch=3),cutmix(off-epoch=3)"}) {
+    const BatchMix mix = Pipeline(text, {}).batch_mix();
+    for (uint32_t epoch = 0; epoch < 6; ++epoch)
+      EXPECT_EQ(batch_plan(mix, 1, epoch, 0, 64, 8, 8).kind == BatchMix::Kind::kNone, epoch >= 3) << text << epoch;
+  }
 }
 
 template <class T>

@@ -1,9 +1,12 @@
-// Compares colour steps, trivial-augment and random-resized-crop with torchvision: tests/golden/colors.json, which
-// make_colors.py writes.
+// Compares colour steps, learned and random operations and random-resized-crop with torchvision:
+// tests/golden/colors.json, which make_colors.py writes.
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "augment/detail/trivial_augment.h"
 #include "augment/transform.h"
@@ -104,30 +107,72 @@ TEST(ColorGoldenTest, StepsStayNearTorchvisionOnBytes) {
   EXPECT_LE(differences.back(), 5);
 }
 
-TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
+/// Renders every case of `operations` after edit(case, plan), and compares it with torchvision on bytes.
+void expect_operations_equal(const json& operations, const std::function<void(const json&, Plan&)>& edit) {
   const auto picture = picture_of("small");
-  int tie_count = 0;
-  for (const auto& one : golden_colors()["trivial"]) {
-    const detail::TrivialDraw draw{
-        .op = one["op"].get<detail::TrivialOp>(), .bin = one["bin"], .is_negative = one["negative"]};
+  size_t tie_count = 0;
+  for (const auto& one : operations) {
     Plan plan = Plan::identity(picture.view.height, picture.view.width);
-    detail::apply(draw, plan);
+    edit(one, plan);
     const auto made = levels_of(picture.view, plan);
     const auto expected = one["u8"].get<std::vector<float>>();
     ASSERT_EQ(made.size(), expected.size());
     // Pillow truncates blended levels to whole ones, and rounds the grey levels that it blends with.
-    const float tolerance = detail::is_geometric(draw.op) ? 0 : 2.f;
+    const bool is_geometric = detail::is_geometric(one["op"].get<detail::PictureOp>());
+    const float tolerance = is_geometric ? 0 : 2.f;
     for (size_t i = 0; i < made.size(); ++i) {
       if (std::fabs(made[i] - expected[i]) <= tolerance) continue;
       ++tie_count;
-      ASSERT_TRUE(detail::is_geometric(draw.op) && is_tie(plan, i / 3))
+      ASSERT_TRUE(is_geometric && is_tie(plan, i / 3))
           << "made " << made[i] << ", torchvision " << expected[i] << " at " << i << " of " << one["name"] << " "
           << one["bin"] << " " << one["negative"];
     }
   }
-  EXPECT_EQ(golden_colors()["trivial"].size(), 63u);
   // Most ties are at 135 degrees, where a diagonal falls on the borders of pixels.
-  EXPECT_LE(tie_count, 63 * 672 / 500);
+  EXPECT_LE(tie_count, operations.size() * 672 / 500);
+}
+
+TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
+  const json& operations = golden_colors()["trivial"];
+  EXPECT_EQ(operations.size(), 63u);
+  expect_operations_equal(operations, [](const json& one, Plan& plan) {
+    detail::apply({.op = one["op"].get<detail::PictureOp>(), .bin = one["bin"], .is_negative = one["negative"]}, plan);
+  });
+}
+
+TEST(RandAugmentGoldenTest, EveryOperationEqualsTorchvision) {
+  const json& operations = golden_colors()["rand"];
+  EXPECT_EQ(operations.size(), 84u);
+  expect_operations_equal(operations, [](const json& one, Plan& plan) {
+    const double part = one["bin"].get<int>() / 30.0;
+    detail::apply(one["op"].get<detail::PictureOp>(), one["negative"] ? -part : part,
+                  detail::auto_augment_magnitude(plan), plan);
+  });
+}
+
+TEST(AutoAugmentGoldenTest, EveryPolicyIsTorchvisions) {
+  for (const auto& [policy, pairs] : golden_colors()["policies"].items()) {
+    const Pipeline pipeline("auto-augment(policy=" + policy + ")", {.channels = 3});
+    std::set<int> drawn;
+    for (uint64_t id = 0; id < 2000; ++id) {
+      Rng rng(1, 0, id, 0);
+      Plan expected = Plan::identity(40, 60);
+      const int pair = rng.between(0, 24);
+      for (const auto& [op, p, magnitude] :
+           pairs[pair].get<std::vector<std::tuple<detail::PictureOp, double, int>>>()) {
+        const bool is_applied = rng.chance(p), is_negative = rng.chance(0.5) && detail::has_sign(op);
+        if (!is_applied) continue;
+        detail::apply(op, (is_negative ? -magnitude : magnitude) / 9.0, detail::auto_augment_magnitude(expected),
+                      expected);
+      }
+      const Plan made = pipeline.plan(40, 60, 1, 0, id);
+      ASSERT_EQ(made.color_steps, expected.color_steps) << policy << " " << pair;
+      const auto numbers = [](const Affine& m) { return std::array{m.xx, m.xy, m.x0, m.yx, m.yy, m.y0}; };
+      ASSERT_EQ(numbers(made.map), numbers(expected.map)) << policy << " " << pair;
+      drawn.insert(pair);
+    }
+    EXPECT_EQ(drawn.size(), 25u) << policy;
+  }
 }
 
 /// The statistics that make_colors.py takes of many crops.

@@ -84,10 +84,11 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
   EXPECT_EQ(
       refusal("flop"),
-      "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, center-crop, "
-      "color-jitter, crop, "
-      "cutmix, cutout, erase, flip, grayscale, letterbox, mixup, normalize, random-iou-crop, random-resized-crop, "
-      "resize, rotate, scale-jitter, shift, trivial-augment, vflip");
+      "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, apply, auto-augment, "
+      "auto-contrast, center-crop, choice, color-jitter, crop, cutmix, cutout, equalize, erase, flip, grayscale, "
+      "invert, "
+      "letterbox, mixup, normalize, posterize, rand-augment, random-iou-crop, random-resized-crop, resize, rotate, "
+      "scale-jitter, sharpness, shift, solarize, trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
               HasSubstr("transform affine: unknown key \"degree\"; did you mean \"degrees\"?"));
   EXPECT_THAT(refusal("flip(p=0.5"), HasSubstr("parenthes"));

@@ -24,7 +24,7 @@ const std::vector<int64_t> kRestarts = kCaseStride > 1 ? std::vector<int64_t>{0,
 class BytesContract : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    data_ = new TestData({40, 31, 50, 29, 53, 42, 28, 27}, {{12, 12, 3}});
+    data_ = new TestData({40, 31, 50, 29, 53, 42, 28, 27}, {{20, 20, 3}});
   }  // 300 samples
   static void TearDownTestSuite() {
     delete data_;

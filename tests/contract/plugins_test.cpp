@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr, testing::StartsWith;
 
-constexpr Extent kExtent{12, 12, 3};
+constexpr Extent kExtent{20, 20, 3};  // more than 255 pixels: equalize leaves smaller pictures as they are
 
 /// Rendered rows of one picture as 64 samples: how many different ones there are.
 size_t different_rows(const std::string& spec) {

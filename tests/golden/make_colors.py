@@ -1,5 +1,6 @@
-"""Writes colors.json: what torchvision makes of small pictures by colour steps, trivial-augment, random-resized-crop's
-draws and cutmix's rectangles, for parameters that are given.
+"""Writes colors.json: what torchvision makes of small pictures by colour steps, the operations of trivial-augment and
+rand-augment, random-resized-crop's draws and cutmix's rectangles, for parameters that are given, and the policies of
+auto-augment.
 
 Run by hand (`.venv/bin/python tests/golden/make_colors.py`) when a case is added; the output is committed. No random
 number of torchvision is compared one by one: its generator is not ours. Its draws of crops are compared as
@@ -65,16 +66,35 @@ def step_cases():
             yield dict(picture=picture, steps=steps, f32=exact, u8=interleaved(whole, 0).astype(int).ravel().tolist())
 
 
-def trivial_cases():
+def operation_cases(space, bins):
     image = Image.fromarray(SCENES["small"])
-    space = autoaugment.TrivialAugmentWide()._augmentation_space(31)
     for index, (op, (magnitudes, signed)) in enumerate(space.items()):
-        for bin in (7, 13, 30) if magnitudes.ndim else (0,):
+        for bin in bins if magnitudes.ndim else (0,):
             for is_negative in (False, True) if signed else (False,):
                 magnitude = float(magnitudes[bin]) if magnitudes.ndim else 0.0
                 made = autoaugment._apply_op(image, op, -magnitude if is_negative else magnitude,
                                              InterpolationMode.NEAREST, None)
                 yield dict(op=index, name=op, bin=bin, negative=is_negative, u8=levels(made).ravel().tolist())
+
+
+def trivial_cases():
+    return operation_cases(autoaugment.TrivialAugmentWide()._augmentation_space(31), (7, 13, 30))
+
+
+def rand_cases():
+    """AutoAugment's operation that RandAugment does not have, invert, comes last."""
+    height, width = SCENES["small"].shape[:2]
+    space = autoaugment.RandAugment()._augmentation_space(31, (height, width))
+    invert = autoaugment.AutoAugment()._augmentation_space(10, (height, width))["Invert"]
+    return operation_cases({**space, "Invert": invert}, (3, 9, 18, 30))
+
+
+def policies():
+    """For each policy 25 pairs of [operation as in rand_cases(), probability, magnitude of 0 to 9]."""
+    names = [*autoaugment.RandAugment()._augmentation_space(31, (32, 32)), "Invert"]
+    for policy in autoaugment.AutoAugmentPolicy:
+        yield policy.value, [[[names.index(op), p, magnitude or 0] for op, p, magnitude in pair]
+                             for pair in autoaugment.AutoAugment(policy).policies]
 
 
 def crop_draws(count=40000):
@@ -107,7 +127,8 @@ def main():
     pictures = {name: dict(height=p.shape[0], width=p.shape[1], pixels=p.ravel().tolist())
                 for name, p in SCENES.items()}
     golden = dict(torchvision=torchvision.__version__, pictures=pictures, steps=list(step_cases()),
-                  trivial=list(trivial_cases()), crops=list(crop_draws()), cutmix=list(cutmix_cases()))
+                  trivial=list(trivial_cases()), rand=list(rand_cases()), policies=dict(policies()),
+                  crops=list(crop_draws()), cutmix=list(cutmix_cases()))
     path = pathlib.Path(__file__).with_name("colors.json")
     path.write_text(json.dumps(golden, separators=(",", ":")) + "\n")
     print(f"{path.name}: {path.stat().st_size} bytes")

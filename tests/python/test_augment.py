@@ -31,6 +31,17 @@ NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     (lambda of: of.RandomGrayscale(), "grayscale"),
     (lambda of: of.Grayscale(3), "grayscale(p=1)"),
     (lambda of: of.TrivialAugmentWide(), "trivial-augment"),
+    (lambda of: of.RandAugment(), "rand-augment"),
+    (lambda of: of.RandAugment(3, 15, interpolation=v2.InterpolationMode.BILINEAR), "rand-augment(ops=3,magnitude=15,filter=bilinear)"),
+    (lambda of: of.RandAugment(magnitude=5, num_magnitude_bins=11, fill=9), "rand-augment(magnitude=15,fill=9)"),
+    (lambda of: of.AutoAugment(), "auto-augment"),
+    (lambda of: of.AutoAugment(v1.AutoAugmentPolicy.SVHN), "auto-augment(policy=svhn)"),
+    (lambda of: of.RandomSolarize(90), "solarize(threshold=90)"),
+    (lambda of: of.RandomPosterize(3, p=1), "posterize(bits=3,p=1)"),
+    (lambda of: of.RandomAdjustSharpness(0, p=0.2), "sharpness(factor=0,p=0.2)"),
+    (lambda of: of.RandomEqualize(), "equalize"),
+    (lambda of: of.RandomAutocontrast(0.1), "auto-contrast(p=0.1)"),
+    (lambda of: of.RandomInvert(), "invert"),
     (lambda of: of.RandomErasing(value=0.5), "erase(value=0.5)"),
     (lambda of: of.Normalize(MEAN, STD), NORMALIZE),
     (lambda of: of.Compose([of.RandomResizedCrop(224), of.Compose([of.RandomHorizontalFlip()]), of.PILToTensor(),
@@ -61,12 +72,12 @@ def test_a_loader_takes_lists_and_compositions(digits, augment):
 
 def test_what_has_no_counterpart_is_named_with_the_closest():
     transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.GaussianBlur(3),
-                             v2.RandAugment(), v2.RandomHorizontalFlip()])
+                             v2.AugMix(), v2.RandomHorizontalFlip()])
     with pytest.raises(penstock.ConfigError) as caught:
         from_torchvision(transforms)
     assert str(caught.value) == (
         "augment: no counterpart for RandomResizedCrop with interpolation bicubic (closest: random-resized-crop(size=224)); "
-        "GaussianBlur (closest: leave it out); RandAugment (closest: trivial-augment); expected others, or "
+        "GaussianBlur (closest: leave it out); AugMix (closest: trivial-augment); expected others, or "
         "penstock.augment.from_torchvision(transforms, closest=True), which takes the closest")
     assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),trivial-augment,flip"
 
@@ -78,3 +89,8 @@ def test_a_pad_that_is_too_wide_for_its_window_is_named(pictures):
     closest = from_torchvision([wide], closest=True)
     assert closest == "crop(size=8,pad=3,border=reflect)"
     assert penstock.Loader(pictures, augment=closest, batch_size=4).batch(0).images.shape[2:] == (8, 8)
+
+
+def test_a_magnitude_beyond_its_bins_is_named():
+    with pytest.raises(penstock.ConfigError, match="RandAugment with magnitude 40 of 31 bins .closest: rand-augment"):
+        from_torchvision(v2.RandAugment(magnitude=40))

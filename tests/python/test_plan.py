@@ -4,6 +4,7 @@ import math
 import numpy
 import penstock
 import pytest
+import torch
 from PIL import Image
 from torchvision.transforms import InterpolationMode, functional
 
@@ -92,3 +93,31 @@ def test_a_rank_with_shards_of_its_own_has_plans_of_these(digits):
     assert "which another rank has" in failure(penstock.ConfigError, loader.plan, 0, 0)
     whole = penstock.Loader(digits, augment="affine(degrees=30)")
     assert loader.plan(0, 300) == whole.plan(0, 300)
+
+
+def torchvisions_step(step, amount, levels):
+    """On floats of 0 to 1 where torchvision's step is exact there, and otherwise on bytes, as u8 or f32 levels."""
+    whole = {"solarize": lambda x: functional.solarize(x, amount), "posterize": lambda x: functional.posterize(x, int(amount)),
+             "equalize": functional.equalize}
+    exact = {"brightness": functional.adjust_brightness, "contrast": functional.adjust_contrast,
+             "saturation": functional.adjust_saturation, "sharpness": functional.adjust_sharpness,
+             "autocontrast": lambda x, _: functional.autocontrast(x)}
+    return whole[step](levels).float() if step in whole else exact[step](levels.float() / 255, amount) * 255
+
+
+@pytest.mark.parametrize("augment", ["rand-augment(ops=1,std=2)", "auto-augment(policy=svhn)"])
+def test_torchvisions_operations_make_the_same_1000_pictures_by_it(digits, augment):
+    loader, images = images_in_order(digits, augment)
+    seen, between = set(), 0
+    for index in range(1000):
+        plan, picture = loader.plan(0, index), Image.fromarray(loader.dataset[index].image[:, :, 0])
+        moved = picture.transform(picture.size, Image.Transform.AFFINE, plan.map, Image.Resampling.NEAREST)
+        levels = functional.pil_to_tensor(moved)
+        for step, amount in plan.color_steps:
+            levels = torchvisions_step(step, amount, levels.round().clamp(0, 255).to(torch.uint8))
+            seen.add(step)
+        differs = numpy.abs(255 * images[index, 0] - levels[0].numpy()) > 1.01
+        between += differs.any()
+        # Coordinates between two pixels may be rounded to either, which changes few pixels of a picture, and sums over it.
+        assert not differs.any() or plan.map != (1, 0, 0, 0, 1, 0) or len(plan.color_steps) > 1, (index, plan)
+    assert len(seen) >= 3 and between < 100, (seen, between)

@@ -22,6 +22,15 @@ def test_two_equal_lists_are_two_views(digits):
     assert not numpy.array_equal(first, second)
 
 
+@pytest.mark.parametrize("augment", ["rand-augment(ops=3,std=2),normalize", "auto-augment,normalize"])
+def test_a_policy_draws_for_each_view_and_the_first_is_that_of_a_loader_with_it(digits, augment):
+    options = dict(batch_size=16, arrays="numpy")
+    expected = next(iter(penstock.Loader(digits, augment=augment, **options))).images
+    for workers in (0, 1, 3):
+        first, second = next(iter(penstock.Loader(digits, views=[augment] * 2, workers=workers, **options))).views
+        assert numpy.array_equal(first, expected) and not numpy.array_equal(first, second)
+
+
 @pytest.mark.parametrize("options, message", [
     (dict(views="flip"), "views is 'flip'; expected a list"),
     (dict(views=["flip"], augment="flip"), "both augment and views are given"),

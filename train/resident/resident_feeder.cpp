@@ -110,6 +110,9 @@ class ResidentFeeder final : public Feeder {
       throw config_error(concat("--resident: the transforms ", pipeline.text(), " look at the field ",
                                 in_quotes(pipeline.boxes_field()),
                                 ", which only the loader on the host reads; expected no random-iou-crop"));
+    if (pipeline.makes_noise())
+      throw config_error(concat("--resident: the transforms ", pipeline.text(),
+                                " erase with noise, which only the loader on the host makes; expected erase(value=V)"));
     if (pipeline.batch_mix().kind == BatchMix::Kind::kNone) return pipeline;
     throw config_error(
         concat("--resident: the transforms ", pipeline.text(),

@@ -60,6 +60,8 @@ std::string random_geometry(Rng& rng) {
                                      "affine(degrees=40,translate=0.2,scale=0.6:1.6)",
                                      "affine(shear=20:20:-10:10)",
                                      "trivial-augment",
+                                     "rand-augment(ops=2,magnitude=15,std=3)",
+                                     "auto-augment",
                                      "resize(size=31)",
                                      "resize(height=50,width=37)",
                                      "center-crop(size=28)",
@@ -152,7 +154,7 @@ TEST(TargetsTest, APictureWhoseLevelsAreAMasksValuesHasItsPixels) {
     const auto picture = test::noise_picture(height, width, 1, rng);  // as stored
     Plan plan = Pipeline(random_geometry(rng), {}).plan(Plan::upright(orientation, height, width), 3, 0, id);
     plan.filter = Filter::kNearest;
-    plan.color_step_count = 0;  // of trivial-augment
+    plan.color_step_count = 0;  // of trivial-augment, rand-augment and auto-augment
     const auto levels = test::rendered(picture.view, plan, test::kLevels, Layout::kU8Nhwc);
     const std::vector<uint16_t> wide(picture.pixels.begin(), picture.pixels.end());
     std::vector<uint16_t> wide_output(output_count(plan));

@@ -1,0 +1,74 @@
+// The operations of trivial-augment, rand-augment and auto-augment as edits of a plan. Sums over the picture (contrast,
+// auto-contrast, equalise) are those of the output, because colours come after all geometry (see Plan).
+#include "augment/detail/picture_op.h"
+
+#include <cmath>
+
+#include "augment/affine_map.h"
+
+namespace penstock::detail {
+namespace {
+
+Affine map_of(PictureOp op, double part, const FullMagnitude& full, const Plan& plan) {
+  const auto whole = [](double pixels) { return static_cast<double>(static_cast<int>(pixels)); };
+  switch (op) {
+    case PictureOp::kShearX:
+      return {1, full.shear * part, 0, 0, 1, 0};
+    case PictureOp::kShearY:
+      return {1, 0, 0, full.shear * part, 1, 0};
+    case PictureOp::kTranslateX:
+      return Affine::translation(-whole(full.translate_x * part), 0);
+    case PictureOp::kTranslateY:
+      return Affine::translation(0, -whole(full.translate_y * part));
+    default:
+      return affine_map({.degrees = -full.degrees * part}, plan.output_height, plan.output_width);
+  }
+}
+
+ColorStep step_of(PictureOp op, double part, const FullMagnitude& full) {
+  const auto factor = static_cast<float>(1 + full.factor * part);
+  switch (op) {
+    case PictureOp::kBrightness:
+      return {ColorOp::kBrightness, factor};
+    case PictureOp::kColor:
+      return {ColorOp::kSaturation, factor};
+    case PictureOp::kContrast:
+      return {ColorOp::kContrast, factor};
+    case PictureOp::kSharpness:
+      return {ColorOp::kSharpness, factor};
+    case PictureOp::kPosterize:
+      return {ColorOp::kPosterize, static_cast<float>(8 - std::nearbyint(full.posterized_bits * part))};
+    case PictureOp::kSolarize:
+      return {ColorOp::kSolarize, static_cast<float>(255 - 255 * part)};
+    case PictureOp::kInvert:
+      return {ColorOp::kSolarize, 0};  // every level is 0 or more, so that all of them are inverted
+    case PictureOp::kAutoContrast:
+      return {ColorOp::kAutoContrast, 0};
+    default:
+      return {ColorOp::kEqualize, 0};
+  }
+}
+
+}  // namespace
+
+FullMagnitude auto_augment_magnitude(const Plan& plan) {
+  return {.shear = 0.3,
+          .translate_x = 150.0 / 331.0 * plan.output_width,
+          .translate_y = 150.0 / 331.0 * plan.output_height,
+          .degrees = 30,
+          .factor = 0.9,
+          .posterized_bits = 4};
+}
+
+bool is_geometric(PictureOp op) { return op >= PictureOp::kShearX && op <= PictureOp::kRotate; }
+
+bool has_sign(PictureOp op) { return op >= PictureOp::kShearX && op <= PictureOp::kSharpness; }
+
+void apply(PictureOp op, double part, const FullMagnitude& full, Plan& plan) {
+  if (op == PictureOp::kIdentity) return;
+  if (is_geometric(op)) return plan.resample(map_of(op, part, full, plan), plan.output_height, plan.output_width);
+  const ColorStep step = step_of(op, part, full);
+  plan.adjust(step.op, step.amount);
+}
+
+}  // namespace penstock::detail
