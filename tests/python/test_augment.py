@@ -1,4 +1,5 @@
 """augment.from_torchvision: transforms of torchvision, v1 and v2, as spec lists."""
+import numpy
 import penstock
 import pytest
 import torch
@@ -43,6 +44,7 @@ NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     (lambda of: of.RandomAutocontrast(0.1), "auto-contrast(p=0.1)"),
     (lambda of: of.RandomInvert(), "invert"),
     (lambda of: of.RandomErasing(value=0.5), "erase(value=0.5)"),
+    (lambda of: of.RandomErasing(0.25, value="random"), "erase(p=0.25,value=random)"),
     (lambda of: of.Normalize(MEAN, STD), NORMALIZE),
     (lambda of: of.Compose([of.RandomResizedCrop(224), of.Compose([of.RandomHorizontalFlip()]), of.PILToTensor(),
                             of.ConvertImageDtype(torch.float32), of.Normalize(MEAN, STD)]), f"random-resized-crop(size=224),flip,{NORMALIZE}"),
@@ -57,6 +59,48 @@ def test_counterparts(pictures, of, make, expected):
 def test_mixes_of_batches():
     assert from_torchvision([v2.MixUp(num_classes=3), v2.RandomHorizontalFlip()]) == "mixup(alpha=1),flip"
     assert from_torchvision(v2.CutMix(num_classes=3)) == "cutmix"
+
+
+def epoch_of(data, augment, epoch=0, **options):
+    loader = penstock.Loader(data, augment=augment, arrays="numpy", batch_size=64, **options)
+    loader.set_epoch(epoch)
+    return list(loader)
+
+
+@pytest.mark.parametrize("augment", ["normalize,erase(value=random)", "flip,normalize,mixup,cutmix(switch=0.4,off-epoch=3)"])
+def test_any_number_of_workers_gives_the_same_bits(digits, augment):
+    one, *others = [[batch.images.tobytes() for batch in epoch_of(digits, augment, workers=workers)] for workers in (0, 1, 3)]
+    assert others == [one, one]
+
+
+def test_noise_is_normal_after_normalize_and_stands_where_the_plan_says(digits):
+    loader = penstock.Loader(digits, augment="normalize(mean=0.2,std=0.4),erase(p=1,value=random)", shuffle=False, arrays="numpy")
+    images = numpy.concatenate([batch.images for batch in loader])
+    plain = numpy.concatenate([batch.images for batch in epoch_of(digits, "normalize(mean=0.2,std=0.4)", shuffle=False)])
+    noise = []
+    for index, image in enumerate(images):
+        (top, left, bottom, right, key), = loader.plan(0, index).erased
+        assert isinstance(key, int)
+        made = penstock.render(loader.dataset[index].image, loader.plan(0, index))
+        assert numpy.array_equal(made[:, top:bottom, left:right], image[:, top:bottom, left:right])
+        noise.append(image[:, top:bottom, left:right].ravel().copy())
+        image[:, top:bottom, left:right] = plain[index][:, top:bottom, left:right]
+    assert numpy.array_equal(images, plain)
+    values = numpy.sort(numpy.concatenate(noise))
+    cumulative = 0.5 * (1 + torch.erf(torch.from_numpy(values).double() / 2 ** 0.5).numpy())
+    distance = numpy.abs(cumulative - (numpy.arange(len(values)) + 0.5) / len(values)).max()
+    assert distance * len(values) ** 0.5 < 1.95, distance  # Kolmogorov's test at 0.001
+
+
+def test_a_list_with_both_mixes_has_each_in_its_batches_until_off_epoch(digits):
+    augment = "normalize,mixup(alpha=1,off-epoch=2),cutmix(switch=0.5,off-epoch=2)"
+    pixels = numpy.array([784 * batch.mix_weights[0] for epoch in range(2) for batch in epoch_of(digits, augment, epoch)])
+    are_cut = abs(pixels - pixels.round()) < 1e-3  # a weight of cutmix is a number of pixels
+    assert 0 < are_cut.sum() < len(pixels)
+    for epoch, others in ((2, "normalize"), (1, augment.replace(",off-epoch=2", ""))):
+        ended, expected = epoch_of(digits, augment, epoch), epoch_of(digits, others, epoch)
+        assert all(numpy.array_equal(a.images, b.images) for a, b in zip(ended, expected, strict=True))
+    assert all((batch.mix_weights == 1).all() for batch in epoch_of(digits, augment, 2))
 
 
 @pytest.mark.parametrize("augment", [
