@@ -4,8 +4,12 @@
 #include <torch/version.h>
 
 #include <cctype>
+#include <filesystem>
 
+#include "core/error.h"
 #include "core/text.h"
+#include "loader/files/files.h"
+#include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/train/data_flags.h"
@@ -164,7 +168,7 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
 }
 
-void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, std::string& network) {
+void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, std::string& network, std::string& link) {
   const auto group = "Emulation of a device, a loader or a network that is not there (results are marked `emulated`)";
   app.add_option(
          "--emulate-step", step,
@@ -179,6 +183,7 @@ void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, st
                  "let whatever ranks tell each other take this delay and its bytes at this rate, for example "
                  "25us,10GB/s, as over a slower network; ranks are on one machine and communicate by gloo")
       ->group(group);
+  app.add_option("--sim-link", link, kSimLinkHelp)->type_name("DELAY,RATE")->group(group);
 }
 
 void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& save_every) {
@@ -236,7 +241,7 @@ SaveEvery save_every_of(const std::vector<std::string>& words) {
 struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
-  std::string emulated_step, emulated_load, network;
+  std::string emulated_step, emulated_load, network, link;
 };
 
 void add_flags(CLI::App& app, FlagValues& values) {
@@ -247,7 +252,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
   add_plugin_option(app, values.options.plugins)->group("Run");
-  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.network);
+  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.network, values.link);
 }
 
 /// What depends on which flags were typed. TrainOptions uses -1 and 0 for "auto" and "not given": a user who types them
@@ -290,6 +295,18 @@ void read_earlier_flags(std::vector<std::string> words, const std::string& progr
   parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
 }
 
+/// Data that are not packed have no shards that could come over a link.
+void put_behind_link(const std::string& speed, TrainOptions& options) {
+  const auto behind = [&](const std::string& folder) {
+    if (!folder.starts_with(kSimScheme) && is_local(folder) && !std::filesystem::exists(folder))
+      throw config_error(concat("--sim-link: is ", in_quotes(speed), " with --data ", folder,
+                                ", which is no folder; expected a packed data set"));
+    return behind_sim_link("--sim-link:", speed, folder);
+  };
+  options.data = behind(options.data);
+  for (auto& also : options.also) also = behind(also);
+}
+
 }  // namespace
 
 std::vector<std::string> train_flag_names() {
@@ -328,6 +345,7 @@ TrainOptions parse_flags(int argc, char** argv) {
   options.emulation = {.step_ns = parse_duration_ns("--emulate-step", values.emulated_step),
                        .load_ns = parse_duration_ns("--emulate-load", values.emulated_load),
                        .network = parse_network("--sim-net", values.network)};
+  if (!values.link.empty()) put_behind_link(values.link, options);
   check_typed(app, options);
   if (options.only_evaluates) {  // those of the earlier run, perhaps
     options.exact_shards = 0;
