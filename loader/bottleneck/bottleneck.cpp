@@ -167,6 +167,8 @@ int advised_workers(const LoopMeasurement& run, double now) {
   int advised = 0;
   while (predicted_step_ms(run.times, advised) > best * detail::kAsGood) ++advised;
   if (now >= predicted_step_ms(run.times, advised) * detail::kNoise) return advised;
+  // Fewer workers are not advised where the link limits: those that there are will be wanted once the shards are there.
+  if (slowest(run.times, run.workers) == Resource::kLink) return run.workers;
   StepCosts slower = run.times;
   slower.load_ms *= detail::kNoise;
   slower.load_cpu_ms *= detail::kNoise;

@@ -114,13 +114,30 @@ LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const Loa
   return run;
 }
 
+namespace {
+
+/// What came for all ranks, in the time in which bytes came for any of them.
+void settle_link_of_ranks(double link_bytes, LoopMeasurement& run) {
+  if (link_bytes <= 0) return;
+  run.link_bytes = link_bytes;
+  if (run.times.link_busy_ms > 0) run.link_bytes_per_second = link_bytes * 1e3 / run.times.link_busy_ms;
+  const double image_bytes = run.image_bytes * run.images_per_second * run.step_ms * 1e-3;
+  if (image_bytes > 0) run.cache_share = std::max(0.0, 1 - link_bytes / image_bytes);
+}
+
+}  // namespace
+
 LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasurement>& all) {
   const auto count = static_cast<double>(all.size());
-  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, spun = 0, storage = 0, queued = 0;
+  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, spun = 0, storage = 0, queued = 0, link_bytes = 0;
   for (const auto& rank : all) {
     wait = std::max(wait, rank.wait_ms);
     mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
-    mine.times.link_ms = std::max(mine.times.link_ms, rank.times.link_ms);
+    if (rank.times.link_ms > mine.times.link_ms) {
+      mine.times.link_ms = rank.times.link_ms;
+      mine.times.link_latency_ms = rank.times.link_latency_ms;
+    }
+    link_bytes += rank.link_bytes;
     // Each rank's bytes come while those of the others do, so that its time has theirs in it.
     mine.times.link_busy_ms = std::max(mine.times.link_busy_ms, rank.times.link_busy_ms);
     load_cpu += rank.times.load_cpu_ms / count;
@@ -129,6 +146,7 @@ LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasureme
     storage += rank.times.storage_ms / count;
     queued += rank.queued_ms / count;
   }
+  settle_link_of_ranks(link_bytes, mine);
   const double echo = std::min(wait - mine.wait_ms, mine.times.communication_ms);
   mine.wait_ms += echo;
   mine.times.communication_ms -= echo;

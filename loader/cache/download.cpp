@@ -102,13 +102,16 @@ class Arrival {
 }  // namespace
 
 void download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
-              const std::atomic<bool>& is_ending) {
+              const std::atomic<bool>& is_ending, const std::function<void(uint64_t)>& on_done) {
   const auto left = read_progress(place.file.descriptor(), facts.byte_count);
   Arrival arrival(facts, place);
   if (left) arrival.resume(*left);
   const TransferCallbacks callbacks{
-      .sink = [&](uint64_t offset, std::span<const uint8_t> bytes,
-                  const ObjectFacts& object) { arrival.take(offset, bytes, object.etag); },
+      .sink =
+          [&](uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts& object) {
+            arrival.take(offset, bytes, object.etag);
+            on_done(offset + bytes.size());
+          },
       .on_wait =
           [&] {
             arrival.beat();

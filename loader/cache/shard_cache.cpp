@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
@@ -57,7 +59,7 @@ ShardCache& ShardCache::instance() {
   return cache;
 }
 
-ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()) {
+ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()), waits_(isatty(STDERR_FILENO) == 1) {
   raise_file_limit();
   start_transport();  // its own end must come after this one's
   try {
@@ -71,11 +73,14 @@ ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()) {
   });
 }
 
-/// Lets go of what is not read when another process wants room.
+/// Lets go of what is not read when another process wants room, and says what is waited for.
 void ShardCache::keep_watch() {
   uint64_t seen = folder_.room_wishes();
   while (!is_ending_) {
     std::this_thread::sleep_for(kWatchStep);
+    const LinkStats link = link_stats();
+    const std::string line = waits_.tick(now_ns(), link.fetched_bytes, link.is_emulated);
+    if (!line.empty()) std::fputs(line.c_str(), stderr);
     if (const uint64_t now = folder_.room_wishes(); std::exchange(seen, now) != now) drop_all();
   }
 }
@@ -133,7 +138,8 @@ OpenFile ShardCache::open_whole(const FarShard& shard) {
 
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   try {
-    detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_);
+    detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_,
+                     [&](uint64_t done) { waits_.arrived(shard.facts.xxh3, done); });
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
     const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
@@ -149,6 +155,18 @@ OpenFile ShardCache::get(const FarShard& shard) {
     count_hit(shard.facts.byte_count);
     return file;
   }
+  waits_.begin(shard.facts.xxh3, shard.address, shard.facts.byte_count);
+  try {
+    OpenFile file = get_absent(shard);
+    waits_.end(shard.facts.xxh3);
+    return file;
+  } catch (...) {
+    waits_.end(shard.facts.xxh3);
+    throw;
+  }
+}
+
+OpenFile ShardCache::get_absent(const FarShard& shard) {
   bool is_beside = false;
   int64_t had_room_ns = now_ns();
   for (;;) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "loader/cache/folder.h"
+#include "loader/cache/wait_line.h"
 #include "loader/far/origin.h"
 #include "loader/files/files.h"
 
@@ -64,6 +65,7 @@ class ShardCache {
  private:
   ShardCache();
   CacheFolder::Place take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside);
+  OpenFile get_absent(const FarShard& shard);
   OpenFile open_whole(const FarShard& shard);
   template <class Step>
   auto with_files(const Step& step);
@@ -76,6 +78,7 @@ class ShardCache {
   std::mutex mutex_;
   std::multimap<std::string, Droppable*> holders_;
   std::atomic<bool> is_ending_{false};
+  WaitLine waits_;
   std::thread watcher_;
 };
 

@@ -73,7 +73,7 @@ LinkStats since(const LinkStats& before, LinkStats now) { return combined(std::m
 LinkStats plus(const LinkStats& more, LinkStats sums) { return combined(std::move(sums), more, 1); }
 
 std::string link_text(const LinkStats& stats) {
-  if (stats.hit_count + stats.miss_count + stats.fetched_bytes == 0) return "";
+  if (!stats.is_used()) return "";
   std::vector<std::string> origins, retries;
   for (const auto& [origin, bytes] : stats.origin_bytes) origins.push_back(origin);
   for (const auto& [kind, count] : stats.retries) retries.push_back(concat(kind, " ", count));

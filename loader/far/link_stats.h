@@ -25,6 +25,7 @@ struct LinkStats {
   std::map<std::string, uint64_t> origin_bytes{};  ///< One entry per origin: `https://host`, `s3://bucket`.
   bool is_emulated = false;                        ///< Some of it came over a link of --sim-link.
 
+  bool is_used() const { return hit_count + miss_count + fetched_bytes > 0; }
   uint64_t over_bytes() const { return fetched_bytes > ideal_bytes ? fetched_bytes - ideal_bytes : 0; }
   /// Bytes per second while bytes came; 0: none came.
   double rate() const { return transfer_ms > 0 ? static_cast<double>(fetched_bytes) * 1e3 / transfer_ms : 0; }

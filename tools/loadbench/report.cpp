@@ -8,6 +8,7 @@
 #include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/far/link_json.h"
 #include "tools/out_file.h"
 
 namespace penstock {
@@ -29,18 +30,6 @@ uint64_t storage_bytes(const LoaderStatistics& statistics) {
   uint64_t bytes = 0;
   for (const auto& worker : statistics.workers) bytes += worker.storage_bytes;
   return bytes;
-}
-
-Json link_json(const LinkStats& link) {
-  return {{"emulated", link.is_emulated},          {"fetched_bytes", link.fetched_bytes},
-          {"over_bytes", link.over_bytes()},       {"bytes_per_second", link.rate()},
-          {"hit_count", link.hit_count},           {"hit_bytes", link.hit_bytes},
-          {"miss_count", link.miss_count},         {"miss_bytes", link.miss_bytes},
-          {"ahead_count", link.ahead_count},       {"ahead_bytes", link.ahead_bytes},
-          {"eviction_count", link.eviction_count}, {"request_count", link.request_count},
-          {"stall_count", link.stall_count},       {"stall_ms", link.stall_ms},
-          {"transfer_ms", link.transfer_ms},       {"retries", link.retries},
-          {"origin_bytes", link.origin_bytes}};
 }
 
 Json run_json(const BenchRun& run) {

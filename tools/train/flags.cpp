@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
+#include "core/error.h"
 #include "core/text.h"
+#include "loader/files/files.h"
+#include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/train/config_flags.h"
@@ -169,7 +173,7 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
 }
 
-void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, std::string& network) {
+void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, std::string& network, std::string& link) {
   const auto group = "Emulation of a device, a loader or a network that is not there (results are marked `emulated`)";
   app.add_option(
          "--emulate-step", step,
@@ -184,6 +188,7 @@ void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, st
                  "let whatever ranks tell each other take this delay and its bytes at this rate, for example "
                  "25us,10GB/s, as over a slower network; ranks are on one machine and communicate by gloo")
       ->group(group);
+  app.add_option("--sim-link", link, kSimLinkHelp)->type_name("DELAY,RATE")->group(group);
 }
 
 void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& save_every) {
@@ -244,7 +249,7 @@ SaveEvery save_every_of(const std::vector<std::string>& words) {
 struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
-  std::string emulated_step, emulated_load, network;
+  std::string emulated_step, emulated_load, network, link;
   std::string config;  // still there where with_config() did not take it: in a study
 };
 
@@ -257,7 +262,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_run_flags(app, values.options, values.save_every);
   app.add_option("--config", values.config, kConfigHelp)->group("Run");
   add_plugin_option(app, values.options.plugins)->group("Run");
-  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.network);
+  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.network, values.link);
 }
 
 /// What depends on which flags were typed. TrainOptions uses -1 and 0 for "auto" and "not given": a user who types them
@@ -298,6 +303,18 @@ void read_earlier_flags(std::vector<std::string> words, const std::string& progr
   CLI::App app("", "train");
   add_flags(app, values);
   parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
+}
+
+/// Data that are not packed have no shards that could come over a link.
+void put_behind_link(const std::string& speed, TrainOptions& options) {
+  const auto behind = [&](const std::string& folder) {
+    if (!folder.starts_with(kSimScheme) && is_local(folder) && !std::filesystem::exists(folder))
+      throw config_error(concat("--sim-link: is ", in_quotes(speed), " with --data ", folder,
+                                ", which is no folder; expected a packed data set"));
+    return behind_sim_link("--sim-link:", speed, folder);
+  };
+  options.data = behind(options.data);
+  for (auto& also : options.also) also = behind(also);
 }
 
 }  // namespace
@@ -364,6 +381,7 @@ TrainOptions parse_flags(int argc, char** argv) {
   options.emulation = {.step_ns = parse_duration_ns("--emulate-step", values.emulated_step),
                        .load_ns = parse_duration_ns("--emulate-load", values.emulated_load),
                        .network = parse_network("--sim-net", values.network)};
+  if (!values.link.empty()) put_behind_link(values.link, options);
   check_typed(app, options);
   if (options.only_evaluates) {  // those of the earlier run, perhaps
     options.exact_shards = 0;

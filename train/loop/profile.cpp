@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/text.h"
+#include "train/options/emulated.h"
 
 namespace penstock {
 namespace {
@@ -145,7 +146,7 @@ void Profile::write(const std::function<void(const std::string&)>& log) {
                {"world_size", comm_.world_size()},
                {"workers", options_.workers},
                {"device", options_.device},
-               {"emulated", options_.emulation.is_on()}},
+               {"emulated", is_emulated(options_)}},
               log);
   const int64_t step_count = last_step - first_step + 1;
   std::string line =

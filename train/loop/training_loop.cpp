@@ -11,9 +11,11 @@
 #include "loader/batch/loader.h"
 #include "train/loop/cuda_graph.h"
 #include "train/loop/cuda_graph_step.h"
+#include "train/loop/readiness.h"
 #include "train/loop/stop.h"
 #include "train/options/average.h"
 #include "train/options/divergence.h"
+#include "train/options/emulated.h"
 #include "train/options/lr_schedule.h"
 
 namespace penstock {
@@ -38,28 +40,6 @@ struct Times {
     return mean;
   }
   double images_per_second() const { return total_ms() > 0 ? 1e3 * static_cast<double>(sample_count) / total_ms() : 0; }
-};
-
-/// The shares that describe the loader between two records of one kind.
-class LoaderReadiness {
- public:
-  /// `total_ms` is the time of the steps since the last record. Work that workers do outside of the steps, during an
-  /// evaluation, counts as if it were done in the steps.
-  void put(const LoaderStatistics& statistics, double total_ms, Metrics& metrics) {
-    double busy_ms = 0;
-    for (const auto& worker : statistics.workers) busy_ms += worker.busy_ms;
-    const double available_ms = total_ms * static_cast<double>(statistics.workers.size());
-    const auto batches = static_cast<double>(statistics.batch_count - batch_count_);
-    if (batches > 0) metrics.ready_share = static_cast<double>(statistics.ready_count - ready_count_) / batches;
-    if (available_ms > 0) metrics.loader_idle_share = std::clamp(1 - (busy_ms - busy_ms_) / available_ms, 0.0, 1.0);
-    batch_count_ = statistics.batch_count;
-    ready_count_ = statistics.ready_count;
-    busy_ms_ = busy_ms;
-  }
-
- private:
-  uint64_t batch_count_ = 0, ready_count_ = 0;
-  double busy_ms_ = 0;
 };
 
 /// Sums over samples; after a reduction, over those of all ranks.
@@ -333,9 +313,10 @@ class Training {
     else if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
     metrics.a_step = times.a_step();
-    metrics.is_emulated = options_.emulation.is_on();
+    metrics.is_emulated = is_emulated(options_);
     metrics.learns = options_.emulation.learns();
-    readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
+    readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(),
+                                              static_cast<double>(times.step_count), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy();
     if (evaluation && !metrics.test_accuracy)
       for (const auto& score : evaluation->scores) metrics.test_scores.emplace_back(score.key(), score.value);

@@ -38,8 +38,11 @@ struct Metrics {
   StepTimes a_step = {};         ///< Milliseconds per step, by phase.
   double ready_share = 0;        ///< Share, 0..1, of the batches that were ready when they were asked for.
   double loader_idle_share = 0;  ///< Share, 0..1, of the workers' time in which they had nothing to do.
-  bool is_emulated = false;      ///< Emulation::is_on().
-  bool learns = true;            ///< False with an emulated step: loss and accuracy then mean nothing.
+  /// Of data from far away, by the process of rank 0: bytes per second while bytes came, and the time for which threads
+  /// waited for shards, per step. Nothing where all data are local.
+  std::optional<double> link_bytes_per_second = {}, link_stall_ms = {};
+  bool is_emulated = false;  ///< is_emulated().
+  bool learns = true;        ///< False with an emulated step: loss and accuracy then mean nothing.
   std::optional<double> test_loss = {}, test_accuracy = {};
   std::vector<std::pair<std::string, double>> test_scores = {};  ///< Other metrics: "mean_average_precision".
   /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.

@@ -1,10 +1,12 @@
 // Flag table: one row per flag, in the order of --help.
 #include "train/options/flag_table.h"
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.h"
 #include "core/text.h"
+#include "train/options/emulated.h"
 
 namespace penstock {
 namespace {
@@ -23,6 +25,11 @@ constexpr FlagRange kFromZero{.least = 0}, kFromZeroOrAuto{.least = 0, .automati
 
 /// "" for -1, which stands for a flag that was not given.
 std::string given_number(double value) { return value == -1 ? "" : json_text(nlohmann::json(value)); }
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
 
 std::vector<Flag> data_flags() {
   return {
@@ -49,6 +56,8 @@ std::vector<Flag> data_flags() {
       {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
       {"cache-dir", kOwnAside, [](Options o) -> FlagValue { return o.cache_dir; }},
       {"cache-limit", kOwnAside, [](Options o) -> FlagValue { return o.cache_limit; }},
+      {"sim-link", kOwn,
+       [](Options o) -> FlagValue { return is_behind_sim_link(o) ? environment(kSimLinkVariable) : ""; }},
   };
 }
 

@@ -18,6 +18,7 @@
 #include "core/regular_file.h"
 #include "core/spec.h"
 #include "core/text.h"
+#include "loader/far/link_json.h"
 #include "train/options/flag_table.h"
 #include "train/options/options_file.h"
 #include "train/run/world.h"
@@ -88,10 +89,24 @@ Json bottleneck_json(const LoopMeasurement& run, const RunBottleneck& bottleneck
               {"gain_of_more_readers", times.storage_gain},
               {"bytes_per_step", run.storage_bytes},
               {"busy_ms", times.storage_busy_ms}}},
+            {"link",
+             {{"bytes_per_second", run.link_bytes_per_second},
+              {"bytes_per_step", run.link_bytes},
+              {"cache_share", run.link_bytes > 0 ? run.cache_share : 1.0},
+              {"busy_ms", times.link_busy_ms}}},
             {"predictions", Json::array()}};
   for (const auto& one : bottleneck.predictions) {
     json["predictions"].push_back(
         {{"workers", one.workers}, {"images_per_second", one.images_per_second}, {"low", one.low}, {"high", one.high}});
+  }
+  json["link_predictions"] = Json::array();
+  for (const auto& one : bottleneck.link_predictions) {
+    Json prediction{{"images_per_second", one.images_per_second}};
+    if (one.cache_bytes > 0)
+      prediction["cache_bytes"] = one.cache_bytes;
+    else
+      prediction["link_factor"] = one.link_factor;
+    json["link_predictions"].push_back(std::move(prediction));
   }
   json["setting_predictions"] = Json::array();
   for (const auto& one : bottleneck.setting_predictions)
@@ -222,6 +237,12 @@ std::string add_waits(const RunMeasurement& run, const std::string& line_end, nl
     text += to_text(*slow) + line_end;
   }
   return text;
+}
+
+std::string add_link(const LinkStats& link, nlohmann::ordered_json& summary) {
+  if (!link.is_used()) return "";
+  summary["link"] = link_json(link);
+  return link_text(link) + "\n";
 }
 
 std::string comparison_text(const PastPrediction& past, const Settings& settings, const LoopMeasurement& run) {

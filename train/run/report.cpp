@@ -17,6 +17,7 @@
 #include "train/launch/command.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
+#include "train/options/emulated.h"
 #include "train/options/recipes.h"
 #include "train/run/bottleneck_report.h"
 #include "train/run/exact.h"
@@ -106,6 +107,8 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
   if (!options.recipe.empty()) text += concat("recipe ", options.recipe, ": ", recipe_text(options.recipe), "\n");
   if (options.exact_shards > 0) text += exact_text(options);
   const Emulation& emulation = options.emulation;
+  if (is_behind_sim_link(options))
+    text += concat("emulated: a link of ", std::getenv(kSimLinkVariable), " to the data\n");
   if (emulation.network) text += concat("emulated: a network of ", emulation.network->text, " between ranks\n");
   if (emulation.step_ns > 0 || emulation.load_ns > 0) {
     text += concat("emulated: ", static_cast<double>(emulation.step_ns) * 1e-6, " ms per step (0: the real one), ",
@@ -273,7 +276,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
 
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
                                     int64_t memory_bytes) {
-  nlohmann::ordered_json json{{"format", kSummaryFormat}, {"emulated", setup.options.emulation.is_on()}};
+  nlohmann::ordered_json json{{"format", kSummaryFormat}, {"emulated", is_emulated(setup.options)}};
   json["accuracy"] = nullptr;
   json["per_class_accuracy"] = nlohmann::ordered_json::array();
   if (evaluation != nullptr) {

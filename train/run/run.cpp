@@ -15,6 +15,7 @@
 #include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/bottleneck/cache_model.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/save.h"
 #include "train/comm/sim_net.h"
@@ -27,6 +28,7 @@
 #include "train/measure/bottleneck.h"
 #include "train/measure/gpu_monitor.h"
 #include "train/nn/model.h"
+#include "train/options/emulated.h"
 #include "train/options/options_file.h"
 #include "train/resident/resident_feeder.h"
 #include "train/run/agreement.h"
@@ -279,7 +281,7 @@ class Run {
       summary["most_alive_activations"] = most_alive;
       summary["activation_bytes"] = *std::max_element(activations.begin(), activations.end());
     }
-    const std::string waits = add_waits(run, line_end(), summary);
+    const std::string waits = add_waits(run, line_end(), summary) + add_link(result.loader.link, summary);
     const auto replicas = strategy_->replica_use();
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
     const std::string bottleneck_report = result.step_count > 0 ? judge(run, summary) : std::string();
@@ -293,28 +295,27 @@ class Run {
     return 0;
   }
 
-  std::string line_end() const { return options_.emulation.is_on() ? " [emulated]\n" : "\n"; }
+  std::string line_end() const { return is_emulated(options_) ? " [emulated]\n" : "\n"; }
 
   /// Collective: what was measured in this run, over all ranks.
   RunMeasurement observe_all(const TrainResult& result) {
-    const bool computes = device_.is_cpu() && learns();
-    const StepCosts machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
+    const StepCosts machine{.update_threads = device_.is_cpu() && learns() ? static_cast<double>(options_.threads) : 1,
                             .cores = usable_cores(),
                             .ranks = setup_.world.ranks_sharing_cores,
                             .is_async = device_.is_cuda() && learns()};
-    const LoopMeasurement mine = observe({.times = machine,
-                                          .workers = options_.workers,
-                                          .images_per_second = result.images_per_second,
-                                          .is_emulated = options_.emulation.is_on(),
-                                          .process_queued_ms = queued_share_ * result.a_step.total()},
-                                         result.a_step, result.loader, result.step_count);
+    LoopMeasurement mine = observe({.times = machine,
+                                    .workers = options_.workers,
+                                    .images_per_second = result.images_per_second,
+                                    .is_emulated = is_emulated(options_),
+                                    .process_queued_ms = queued_share_ * result.a_step.total()},
+                                   result.a_step, result.loader, result.step_count);
+    if (!counts_process()) mine.link_bytes = 0;  // the counts are those of the process
     RunMeasurement run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
     run.parallel.micro_batch_step = options_.exact_shards > 0 ? 0 : strategy_->micro_batch_step();
-    const Spec& mode = *options_.mode;
-    run.parallel.balance = mode.get("balance", "");
-    run.parallel.has_cut = !mode.get("cut", "").empty();
+    run.parallel.balance = options_.mode->get("balance", "");
+    run.parallel.has_cut = !options_.mode->get("cut", "").empty();
     run.parallel.predicted_bubble = strategy_->predicted_bubble();
     run.parallel.batch_size = options_.batch_size;
     run.has_loader = !options_.is_resident || !result.loader.workers.empty();
@@ -323,16 +324,14 @@ class Run {
 
   /// The shards that this rank has opened.
   RankShards shard_share() const {
-    LoaderOptions options;
-    options.shuffle = *options_.shuffle;
-    options.rank = strategy_->data_rank();
-    options.world_size = strategy_->data_world_size();
-    return needed_shards(options);
+    return needed_shards(
+        {.rank = strategy_->data_rank(), .world_size = strategy_->data_world_size(), .shuffle = *options_.shuffle});
   }
 
   /// Adds what limited the run to its summary, and returns the lines about it.
-  std::string judge(RunMeasurement run, nlohmann::ordered_json& summary) const {
+  std::string judge(RunMeasurement run, nlohmann::ordered_json& summary) {
     ask_storage(run, *setup_.data.train, shard_share());
+    if (comm_.world_size() == 1) ask_cache(run, *setup_.data.train, train_loader_options());
     const RunBottleneck bottleneck = find_run_bottleneck(run);
     const auto configuration = configuration_of(setup_);
     summary["limit"] = bottleneck_json(run, bottleneck);

@@ -40,6 +40,8 @@ class JsonlSink final : public Sink {
     json["hidden_communication_ms"] = metrics.a_step.hidden_communication();
     json["ready_share"] = metrics.ready_share;
     json["loader_idle_share"] = metrics.loader_idle_share;
+    if (metrics.link_bytes_per_second) json["link_bytes_per_second"] = *metrics.link_bytes_per_second;
+    if (metrics.link_stall_ms) json["link_stall_ms"] = *metrics.link_stall_ms;
     if (metrics.is_emulated) json["emulated"] = true;
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
     for (const auto& [key, score] : metrics.test_scores) json["test_" + key] = score;

@@ -70,6 +70,8 @@ std::string summary_of(const Metrics& metrics) {
   values += value(group + "hidden_communication_ms", metrics.a_step.hidden_communication()) +
             value(group + "ready_share", metrics.ready_share) +
             value(group + "loader_idle_share", metrics.loader_idle_share);
+  if (metrics.link_bytes_per_second) values += value(group + "link_bytes_per_second", *metrics.link_bytes_per_second);
+  if (metrics.link_stall_ms) values += value(group + "link_stall_ms", *metrics.link_stall_ms);
   if (metrics.test_loss) values += value(group + "test_loss", *metrics.test_loss);
   if (metrics.test_accuracy) values += value(group + "test_accuracy", *metrics.test_accuracy);
   for (const auto& [key, score] : metrics.test_scores) values += value(concat(group, "test_", key), score);

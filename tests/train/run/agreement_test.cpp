@@ -11,6 +11,7 @@
 
 #include "core/machine.h"
 #include "core/text.h"
+#include "loader/far/emulated_link.h"
 #include "tests/train/small_dataset.h"
 #include "train/nn/model.h"
 #include "train/options/flag_table.h"
@@ -65,6 +66,11 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"cache-dir", [](auto& o) { o.cache_dir = "elsewhere"; }},
       {"cache-limit", [](auto& o) { o.cache_limit = "1gb"; }},
       {"recipe", [](auto& o) { o.recipe = "cifar10-94"; }},
+      {"sim-link",
+       [](auto& o) {
+         setenv(kSimLinkVariable, "1ms,7MB/s", 1);
+         o.data = kSimScheme + o.data;
+       }},
       {"arch", [](auto& o) { o.arch = "lenet"; }},
       {"pretrained", [](auto& o) { o.pretrained = "elsewhere"; }},
       {"new-head", [](auto& o) { o.has_new_head = true; }},

@@ -11,6 +11,7 @@
 #include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
+#include "train/options/emulated.h"
 #include "train/options/options_file.h"
 #include "train/run/run_folder.h"
 
@@ -203,7 +204,7 @@ std::optional<double> RowResult::error() const {
 
 StudyResults read_results(const StudyOptions& options, const std::vector<StudyRow>& rows,
                           const std::vector<std::vector<fs::path>>& folders) {
-  StudyResults results{options.command(), {}, options.train.emulation.is_on(), {}, options.repeat_count, {}};
+  StudyResults results{options.command(), {}, is_emulated(options.train), {}, options.repeat_count, {}};
   results.net = options.train.emulation.network;
   std::vector<std::vector<Json>> summaries;
   for (size_t i = 0; i < rows.size(); ++i) {
