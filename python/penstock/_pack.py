@@ -1,4 +1,5 @@
 """pack(): turns a folder of pictures, or anything that can be iterated, into a data set that Loader reads."""
+import functools
 import os
 import pathlib
 import re
@@ -107,7 +108,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
-        _fill(spool, source, class_names, FieldWriter(fields), pixels, line)
+        _fill(spool, source, class_names, FieldWriter(fields), pixels, exif, line)
         if pixels is None and spool.pixels is not None:
             option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
@@ -203,7 +204,7 @@ def _names_of(items: Any) -> Optional[List[str]]:
 
 
 def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], fields: FieldWriter,
-          pixels: Optional[str], line: "_Progress") -> None:
+          pixels: Optional[str], exif: bool, line: "_Progress") -> None:
     if isinstance(items, os.PathLike):
         raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
                           "is there, or an iterable")
@@ -217,8 +218,10 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
         picture, label = _picture_and_label(item, index, labels is not None)
         if index == 0:
             spool.set_fields(fields.types(item, index))
-        values = [] if fields.is_empty else fields.values(item, index)
-        _add(spool, picture, -1 if labels is None else labels.number(label, index), values, pixels, index)
+        path, picture = _loaded(picture, index)
+        size = functools.partial(_size_of, picture, pixels, exif, index)
+        values = [] if fields.is_empty else fields.values(item, index, size)
+        _add(spool, path, picture, -1 if labels is None else labels.number(label, index), values, pixels, index)
         line.collected(index + 1)
     if labels is not None:
         labels.finish(spool)
@@ -243,7 +246,8 @@ def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, A
     return item[0], item[1]
 
 
-def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], pixels: Optional[str], index: int) -> None:
+def _loaded(picture: Any, index: int) -> Tuple[str, Any]:
+    """The path, "" where there is none, and the bytes of a file, or what else the picture is."""
     path = ""
     if isinstance(picture, dict) and "bytes" in picture:  # Hugging Face's Image(decode=False)
         path, picture = str(picture.get("path") or ""), picture["bytes"] or picture.get("path")
@@ -253,10 +257,22 @@ def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], 
             picture = pathlib.Path(path).read_bytes()
         except OSError as error:
             raise IoError(f"pack: item {index}, {path}: {error.strerror}; expected a file that can be read") from None
+    return path, bytes(picture) if isinstance(picture, (bytes, bytearray, memoryview)) else picture
+
+
+def _size_of(picture: Any, pixels: Optional[str], exif: bool, index: int) -> Optional[Tuple[int, int]]:
+    """Height and width of what _loaded() gave, as it is seen; None for a file that is none of a picture."""
+    if isinstance(picture, bytes):
+        return _native.picture_size(picture, exif)
+    height, width = _pixels(picture, pixels, index).shape[:2]
+    return height, width
+
+
+def _add(spool: "_native.Spool", path: str, picture: Any, label: int, fields: List[bytes], pixels: Optional[str], index: int) -> None:
     try:
-        if isinstance(picture, (bytes, bytearray, memoryview)):
+        if isinstance(picture, bytes):
             name = os.path.basename(path).encode("utf-8", "replace").decode()  # names of files may be any bytes
-            spool.add_file(bytes(picture), label, name and f"{index:08}-{name}", fields)
+            spool.add_file(picture, label, name and f"{index:08}-{name}", fields)
         else:
             spool.add_pixels(_pixels(picture, pixels, index), label, fields)
     except (ConfigError, CorruptError, IoError) as error:
