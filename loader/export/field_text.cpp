@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/files/number.h"
 
 namespace penstock::detail {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "loader/files/number.h"
 #include "loader/order/alias_table.h"
 #include "loader/order/mix.h"
 #include "loader/samplers/id_list.h"

@@ -49,11 +49,10 @@ def current(device: Any) -> Any:
 
 @contextlib.contextmanager
 def opening(device: Any) -> Iterator[None]:
-    """As current(), for a loader that is opened, whose layout u8 is none that the user has asked for: rasters have no such
+    """For a loader that is opened for a device, whose layout u8 is none that the user has asked for: rasters have no such
     levels, and the error says what the device has to do with them."""
     try:
-        with current(device):
-            yield
+        yield
     except ConfigError as error:
         before, found, pictures = str(error).partition("layout u8: ")
         if device is None or before or not found:

@@ -177,7 +177,7 @@ class Loader:
             exclude_ids=file_name("exclude_ids", exclude_ids),
             sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced"; ranks share every batch '
                          'by themselves'), **self._options)
-        with opening(device):
+        with opening(device), current(device):
             self._native = open_data(_native.Loader, weights=numbers("weights", weights),
                                      quarantine=file_name("quarantine", quarantine), allocate=allocate, release=release,
                                      **self._configuration)

@@ -281,7 +281,7 @@ def test_a_device_says_what_it_does_not_take(tmp_path, monkeypatch):
     data = packed(tmp_path, [noise("uint16", 3)])
     monkeypatch.setattr("penstock._loader.find_device", lambda device: device and torch.device("cuda", 0))
     monkeypatch.setattr("penstock._loader.page_locking", lambda: (0, 0))
-    monkeypatch.setattr("penstock._device.current", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr("penstock._loader.current", lambda device: contextlib.nullcontext())
     with pytest.raises(penstock.ConfigError) as refused:
         penstock.Loader(data, device="cuda")
     assert str(refused.value) == ('loader: device is "cuda:0", to which levels of u8 are copied, and pictures have 3 channels of u16; '

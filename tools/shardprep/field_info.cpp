@@ -7,7 +7,6 @@
 #include <string>
 
 #include "core/text.h"
-#include "loader/files/number.h"
 
 namespace penstock {
 namespace {
