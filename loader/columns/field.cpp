@@ -7,10 +7,12 @@
 // with as many entries as the sample that has most (or most=M), zeros after its own, and `tags.count`, i64.
 // `field(name=tags,as=multi-hot,classes=N)` gives f32 x N, 1 for each label that the sample has; N is the number of the
 // field's names, if it has some. as=NAME is no name of
-// the column: column=NAME is.
+// the column: column=NAME is. `field(name=age,range=0:1)` takes a sample with another number, or a NaN, for a corrupt
+// one.
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/choice.h"
 #include "core/error.h"
@@ -27,8 +29,23 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 31;  // of a row
 struct Field {
   const Dataset& dataset;
   size_t number;
+  std::optional<Range> range = {};  // of all its numbers
   const FieldType& type() const { return dataset.manifest().fields[number]; }
-  FieldBytes of(const ColumnRow& row) const { return dataset.field(row.index, number); }
+  FieldBytes of(const ColumnRow& row) const {
+    const FieldBytes bytes = dataset.field(row.index, number);
+    if (range) check_range(row.index, bytes);
+    return bytes;
+  }
+
+ private:
+  void check_range(uint64_t index, FieldBytes bytes) const {
+    const auto read = number_reader(type().dtype);
+    const size_t stride = element_bytes(type().dtype);
+    for (size_t at = 0; at < bytes.size(); at += stride)
+      if (const double value = read(&bytes[at]); !(value >= range->low && value <= range->high))  // true of a NaN
+        throw corrupt_error(concat(dataset.where(index), ": field ", in_quotes(type().name), ": number ", at / stride,
+                                   " is ", value, "; expected ", range->low, " to ", range->high));
+  }
 };
 
 class WholeField final : public ColumnMaker {
@@ -103,7 +120,7 @@ class MultiHot final : public ColumnMaker {
 std::unique_ptr<ColumnMaker> make_field(const Spec& spec, const ColumnContext& context) {
   const std::string name = spec.get("name", "");
   if (name.empty()) throw config_error(concat("column ", spec.text(), ": no name; expected name=FIELD"));
-  const Field field{context.dataset, context.dataset.field_number(name)};
+  Field field{context.dataset, context.dataset.field_number(name)};
   const std::string column = spec.get("column", name.c_str());
   const FieldType& type = field.type();
   const auto wrong = [&](const std::string& problem) {
@@ -113,11 +130,23 @@ std::unique_ptr<ColumnMaker> make_field(const Spec& spec, const ColumnContext& c
   if (form != "whole" && form != "multi-hot")
     throw wrong(concat("as is ", in_quotes(form), "; expected whole or multi-hot"));
   if (form == "multi-hot") {
+    for (const char* key : {"most", "range"})
+      if (spec.has(key)) throw wrong(concat(key, " is given with as=multi-hot; expected it with as=whole alone"));
     const int classes = spec.get("classes", static_cast<int>(type.names.size()));
     if (type.kind != FieldKind::kLabels || type.shape.size() != 1)
       throw wrong(concat("field ", in_quotes(name), " is of kind ", field_kind_name(type.kind), "; expected labels"));
     if (classes < 1 || classes > 1'000'000) throw wrong(concat("classes is ", classes, "; expected 1 to 1,000,000"));
     return std::make_unique<MultiHot>(field, column, classes);
+  }
+  if (spec.has("classes")) throw wrong("classes is given with as=whole; expected it with as=multi-hot alone");
+  if (spec.has("most") && !type.is_variable())
+    throw wrong(concat("most is given, and field ", in_quotes(name), " is of a fixed shape, ", shape_text(type.shape),
+                       "; expected no most"));
+  if (spec.has("range")) {
+    if (type.kind != FieldKind::kNumber)
+      throw wrong(concat("range is given, and field ", in_quotes(name), " is of kind ", field_kind_name(type.kind),
+                         "; expected number"));
+    field.range = spec.get("range", Range{});
   }
   if (!type.is_variable()) return std::make_unique<WholeField>(field, column);
   const uint64_t limit = std::min<uint64_t>(kMostBytes / type.entry_bytes(), INT32_MAX);
@@ -127,9 +156,9 @@ std::unique_ptr<ColumnMaker> make_field(const Spec& spec, const ColumnContext& c
 }
 
 const Registered<ColumnKind> kField{"field",
-                                    {"name", "column", "most", "as", "classes"},
+                                    {"name", "column", "most", "as", "classes", "range"},
                                     "a field of the samples: name=, column=name of the column, most=entries of a row, "
-                                    "as=whole|multi-hot, classes=",
+                                    "as=whole|multi-hot, classes=, range=low:high: refuse other numbers",
                                     make_field};
 
 }  // namespace

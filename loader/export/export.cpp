@@ -1,8 +1,11 @@
 // export_split(): pictures, classes and fields of each shard as other programs have them.
 #include "loader/export/export.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -74,7 +77,7 @@ class Exporting {
     const auto report = [&] {
       if (on_progress) on_progress({done_count_, dataset_->size(), byte_count_, ms_since(start_ns_) / 1000});
     };
-    if (format_ == ExportFormat::kImageFolder) check_keys();
+    format_ == ExportFormat::kImageFolder ? check_keys() : check_endings();
     fs::create_directories(output_);
     const auto body = [&](size_t shard, const std::atomic<bool>& stopped) { write_shard(shard, stopped); };
     detail::run_parallel(found_.size(), jobs, body, report);
@@ -99,6 +102,21 @@ class Exporting {
         throw config_error(
             concat("export: field ", in_quotes(type.name), " would be ", in_quotes(key),
                    " in metadata.jsonl, which is there already; expected another name, or --to webdataset"));
+    }
+  }
+
+  /// WebDataset's readers, ours too, take the endings of members in small letters, as they are on some file systems.
+  void check_endings() const {
+    std::map<std::string, std::string> taken;
+    for (const auto& type : manifest().fields) {
+      std::string ending = type.name;
+      std::transform(ending.begin(), ending.end(), ending.begin(),
+                     [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+      if (const auto [other, is_new] = taken.emplace(ending, type.name); !is_new)
+        throw config_error(concat("export: fields ", in_quotes(other->second), " and ", in_quotes(type.name),
+                                  " would both be ", in_quotes(ending),
+                                  " for readers of tars, which take names in small letters; expected names that differ "
+                                  "in more, or --to image-folder"));
     }
   }
 

@@ -20,18 +20,7 @@ Json json_at(const uint8_t* at) {
   return number;
 }
 
-/// f16 as f32 (IEEE 754 binary16).
-float from_half(uint16_t half) {
-  const float sign = (half & 0x8000) != 0 ? -1.0F : 1.0F;
-  const int exponent = half >> 10 & 31, fraction = half & 1023;
-  if (exponent == 31) return sign * (fraction == 0 ? INFINITY : NAN);
-  return sign * (exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                               : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25));
-}
-
 Json number_at(Dtype dtype, const uint8_t* at) {
-  uint16_t word = 0;
-  if (element_bytes(dtype) == 2) std::memcpy(&word, at, 2);
   switch (dtype) {
     case Dtype::kU8:
       return json_at<uint8_t>(at);
@@ -40,15 +29,12 @@ Json number_at(Dtype dtype, const uint8_t* at) {
     case Dtype::kI8:
       return json_at<int8_t>(at);
     case Dtype::kF16:
-      return from_half(word);
-    case Dtype::kBf16: {
-      const uint32_t bits = uint32_t{word} << 16;
-      return json_at<float>(reinterpret_cast<const uint8_t*>(&bits));
-    }
+    case Dtype::kBf16:
+      return number_reader(dtype)(at);
     case Dtype::kI16:
       return json_at<int16_t>(at);
     case Dtype::kU16:
-      return word;
+      return json_at<uint16_t>(at);
     case Dtype::kF32:
       return json_at<float>(at);
     case Dtype::kI32:

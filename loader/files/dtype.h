@@ -25,4 +25,8 @@ size_t element_bytes(Dtype dtype);
 std::string_view dtype_name(Dtype dtype);
 std::optional<Dtype> dtype_of_name(std::string_view name);  ///< Nothing for a name that is none.
 
+/// How a number of this dtype is read as a double; it need not be aligned. Exact, but for whole numbers beyond 2^53,
+/// which are rounded.
+double (*number_reader(Dtype dtype))(const uint8_t* at);
+
 }  // namespace penstock

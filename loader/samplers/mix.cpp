@@ -22,6 +22,8 @@ namespace {
 
 constexpr size_t kMostParts = 255;
 constexpr double kMostRows = 0x1p40;
+constexpr int kMostCopies = 1 << 24;  // of a sample: more would have the random numbers of another part's
+constexpr int kMostByProportion = 1000;
 
 /// The elements of a data set, among those that an epoch may have.
 struct Part {
@@ -133,11 +135,12 @@ void check_turns(const Spec& spec, const std::vector<uint64_t>& counts, uint64_t
                               QuotaSequence::kMostPeriod, " or less"));
 }
 
-/// With `most`, throws where a sample would occur more often.
+/// Throws where a sample would occur more often than `most`. By default that is for a proportion kMostByProportion,
+/// because it does not say how often samples occur; repeat and choose do.
 void check_most(const Spec& spec, const std::vector<Part>& parts, const std::vector<uint64_t>& counts) {
-  const int most = spec.get("most", 0);
-  if (!spec.has("most")) return;
-  if (most < 1) throw config_error(concat(spec.where(), ": most is ", most, "; expected 1 or more times"));
+  const int most = spec.get("most", spec.has("proportion") ? kMostByProportion : kMostCopies);
+  if (most < 1 || most > kMostCopies)
+    throw config_error(concat(spec.where(), ": most is ", most, "; expected 1 to ", kMostCopies, " times"));
   for (size_t i = 0; i < parts.size(); ++i)
     if (counts[i] > parts[i].size * static_cast<uint64_t>(most))
       throw config_error(concat(spec.where(), ": ", counts[i], " rows of ", parts[i].folder, ", whose ", parts[i].size,
@@ -179,7 +182,8 @@ class Mix final : public Sampler {
   std::string text() const override {
     std::string text;
     for (size_t i = 0; i < parts_.size(); ++i)
-      text += concat(i == 0 ? "" : ", ", counts_[i], " of ", parts_[i].folder, " (", parts_[i].size, " samples)");
+      text += concat(i == 0 ? "" : ", ", counts_[i], " of ", parts_[i].folder, " (", parts_[i].size, " samples",
+                     most_times(i) > 1 ? concat(", up to ", most_times(i), " times each") : "", ")");
     return text;
   }
 
@@ -225,6 +229,10 @@ class Mix final : public Sampler {
     std::vector<Order> rows, elements;  // of its rows in the epoch, and of its elements
   };
 
+  uint64_t most_times(size_t part) const {
+    return (counts_[part] + parts_[part].size - 1) / std::max<uint64_t>(parts_[part].size, 1);
+  }
+
   std::vector<Part> parts_;
   std::vector<uint64_t> counts_;
   Batches batches_;
@@ -241,7 +249,7 @@ const Registered<SamplerKind> kMix{
     "as samples), repeat=1:2.5 times all its samples, or choose=5000:800 rows; batches=stratified: every batch, and "
     "every "
     "first so many rows, have these shares to one row (default); random: they are shuffled; per-source: a batch has "
-    "samples of one data set; most=TIMES: refuse more of a sample",
+    "samples of one data set; most=TIMES: refuse more of a sample (default with proportion: 1000)",
     [](const Spec& spec, const SamplerContext& context) -> std::unique_ptr<Sampler> {
       auto parts = parts_of(spec, context);
       auto counts = counts_of(spec, context, parts);

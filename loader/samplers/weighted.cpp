@@ -17,60 +17,20 @@
 namespace penstock {
 namespace {
 
-template <class Number>
-double number_in(FieldBytes bytes) {
-  Number number{};
-  std::memcpy(&number, bytes.data(), sizeof number);
-  return static_cast<double>(number);
-}
-
-/// How the one number of a field of this dtype is read; null for a dtype of 16 bits with a point, which no one weighs
-/// by.
-double (*reader_of(Dtype dtype))(FieldBytes) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return number_in<float>;
-    case Dtype::kF64:
-      return number_in<double>;
-    case Dtype::kBool:
-    case Dtype::kU8:
-      return number_in<uint8_t>;
-    case Dtype::kI8:
-      return number_in<int8_t>;
-    case Dtype::kU16:
-      return number_in<uint16_t>;
-    case Dtype::kI16:
-      return number_in<int16_t>;
-    case Dtype::kU32:
-      return number_in<uint32_t>;
-    case Dtype::kI32:
-      return number_in<int32_t>;
-    case Dtype::kU64:
-      return number_in<uint64_t>;
-    case Dtype::kI64:
-      return number_in<int64_t>;
-    case Dtype::kF16:
-    case Dtype::kBf16:
-      break;
-  }
-  return nullptr;
-}
-
 std::vector<double> weights_in_field(const Spec& spec, const std::string& name, const SamplerContext& context) {
   const Dataset& dataset = context.dataset;
   const size_t number = dataset.field_number(name);
   const FieldType& type = dataset.manifest().fields[number];
-  const auto read = reader_of(type.dtype);
-  if (type.kind != FieldKind::kNumber || type.is_variable() || type.element_count() != 1 || read == nullptr)
+  if (type.kind != FieldKind::kNumber || type.is_variable() || type.element_count() != 1)
     throw config_error(concat(spec.where(), ": field ", in_quotes(name), " of ", dataset.folder().string(), " is ",
                               field_kind_name(type.kind), " of ", type.element_count(), " ", dtype_name(type.dtype),
-                              type.is_variable() ? " per entry" : "",
-                              "; expected one number of 32 or 64 bits, or whole"));
+                              type.is_variable() ? " per entry" : "", "; expected one number"));
+  const auto read = number_reader(type.dtype);
   std::vector<double> weights(context.size());
   for (uint64_t e = 0; e < weights.size(); ++e) {
     const uint64_t index = context.index_of(e);
     const FileHold held = dataset.hold(index);
-    weights[e] = read(dataset.field(index, number));
+    weights[e] = read(dataset.field(index, number).data());
     dataset.check_read(index);
   }
   return weights;

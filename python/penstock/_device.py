@@ -10,7 +10,7 @@ import collections
 import contextlib
 import importlib
 import weakref
-from typing import Any, Deque, Dict, NamedTuple, Tuple
+from typing import Any, Deque, Dict, Iterator, NamedTuple, Tuple
 
 from penstock.errors import ConfigError, DeviceError
 
@@ -45,6 +45,20 @@ def current(device: Any) -> Any:
     """In its `with` the device is the thread's current one. CUDA's runtime gives page-locked memory only beside a context on
     the current device, which takes some hundred MB there: on a rank's own device, and not on device 0 for every rank."""
     return contextlib.nullcontext() if device is None else importlib.import_module("torch").cuda.device(device)
+
+
+@contextlib.contextmanager
+def opening(device: Any) -> Iterator[None]:
+    """For a loader that is opened for a device, whose layout u8 is none that the user has asked for: rasters have no such
+    levels, and the error says what the device has to do with them."""
+    try:
+        yield
+    except ConfigError as error:
+        before, found, pictures = str(error).partition("layout u8: ")
+        if device is None or before or not found:
+            raise
+        raise ConfigError(f'loader: device is "{device}", to which levels of u8 are copied, and {pictures.partition(";")[0]}; expected '
+                          "device=None, and a copy of each batch, as in images.to(\"cuda\")") from None
 
 
 def page_locking() -> Tuple[int, int]:

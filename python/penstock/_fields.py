@@ -4,7 +4,7 @@ import pathlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from penstock import _native
-from penstock._instances import instances_bytes
+from penstock._instances import Size, instances_bytes
 from penstock.errors import ConfigError, IoError
 
 _DTYPES = {"uint8": "U8", "float16": "F16", "float32": "F32", "int64": "I64", "uint64": "U64", "bool": "BOOL", "int8": "I8",
@@ -58,8 +58,9 @@ class FieldWriter:
             self._types = [_type_of(name, field, _value(item, name, index), index) for name, field in self._fields.items()]
         return self._types
 
-    def values(self, item: Any, index: int) -> List[bytes]:
-        return [_bytes_of(type_, _value(item, type_[0], index), index) for type_ in self.types(item, index)]
+    def values(self, item: Any, index: int, size: Size) -> List[bytes]:
+        """size: of the item's picture."""
+        return [_bytes_of(type_, _value(item, type_[0], index), index, size) for type_ in self.types(item, index)]
 
 
 def _value(item: Any, name: str, index: int) -> Any:
@@ -118,14 +119,14 @@ def _array(value: Any, dtype: Optional[str], name: str, index: int) -> Any:
     return cast
 
 
-def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int) -> bytes:
+def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int, size: Size) -> bytes:
     name, kind, dtype, shape = type_[:4]
     if kind == "text" and isinstance(value, str):
         return value.encode("utf-8", "replace")
     if kind in ("mask", "picture") and not isinstance(value, (bytes, bytearray, memoryview)):
         return _png_of(value, kind, name, index)
     if kind == "instances" and not isinstance(value, (bytes, bytearray, memoryview)):
-        return instances_bytes(value, f"pack: item {index}: {name!r}")
+        return instances_bytes(value, f"pack: item {index}: {name!r}", size)
     if kind in _BYTES:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise ConfigError(f"pack: item {index}: {name!r} is {type(value).__name__}; expected {kind}")

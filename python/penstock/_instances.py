@@ -1,16 +1,19 @@
 """Instance masks: COCO's segmentations, and masks of NumPy, as the bytes of a field of kind "instances"."""
 import struct
-from typing import Any, List, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from penstock.errors import ConfigError
 
+Size = Callable[[], Optional[Tuple[int, int]]]  # height and width of the picture as it is seen; None where it is broken
 
-def instances_bytes(masks: Any, where: str) -> bytes:
+
+def instances_bytes(masks: Any, where: str, size: Size) -> bytes:
     """docs/FORMAT.md, instance masks. masks: one per box, each None (empty), a list of polygons ([x, y, x, y, ...] or pairs),
-    a dict with COCO's "counts" (a list, or compressed), or an array H x W of bool or u8."""
+    a dict with COCO's "counts" (a list, or compressed), or an array H x W of bool or u8. Of the last two the bytes do not say
+    the height and width, so that they are compared with those of the picture here."""
     if isinstance(masks, (str, dict)) or not hasattr(masks, "__iter__"):
         raise ConfigError(f"{where} is {type(masks).__name__}; expected a mask for each box")
-    blocks = [_mask_bytes(mask, f"{where}: mask {number}") for number, mask in enumerate(masks)]
+    blocks = [_mask_bytes(mask, f"{where}: mask {number}", size) for number, mask in enumerate(masks)]
     ends, end = [], 0
     for block in blocks:
         end += len(block)
@@ -18,7 +21,14 @@ def instances_bytes(masks: Any, where: str) -> bytes:
     return struct.pack(f"<{1 + len(ends)}I", len(ends), *ends) + b"".join(blocks)
 
 
-def _mask_bytes(mask: Any, where: str) -> bytes:
+def _check_size(found: Any, where: str, size: Size) -> None:
+    expected = size()
+    if expected is not None and tuple(found) != expected:
+        raise ConfigError(f"{where} is {' x '.join(map(str, found))}; expected {expected[0]} x {expected[1]}, the height and width "
+                          "of the picture")
+
+
+def _mask_bytes(mask: Any, where: str, size: Size) -> bytes:
     if mask is None or (isinstance(mask, (list, tuple)) and not mask):
         return b""
     if isinstance(mask, dict):
@@ -27,10 +37,17 @@ def _mask_bytes(mask: Any, where: str) -> bytes:
             counts = _decompressed(counts if isinstance(counts, bytes) else counts.encode("utf-8"), where)
         if not isinstance(counts, (list, tuple)) or not all(isinstance(run, int) and 0 <= run < 2**32 for run in counts):
             raise ConfigError(f"{where}: counts is {counts!r:.100}; expected COCO's counts")
+        if isinstance(mask.get("size"), (list, tuple)):
+            _check_size(mask["size"], where, size)
         return _runs_bytes(counts)
     if isinstance(mask, (list, tuple)):
         return b"\1" + b"".join(_polygon_bytes(polygon, where) for polygon in mask)
-    return _runs_bytes(_runs_of(mask, where))
+    import numpy
+    array = numpy.asarray(mask)
+    if array.ndim != 2:
+        raise ConfigError(f"{where} has the shape {array.shape}; expected height x width")
+    _check_size(array.shape, where, size)
+    return _runs_bytes(_runs_of(array))
 
 
 def _polygon_bytes(polygon: Any, where: str) -> bytes:
@@ -42,11 +59,8 @@ def _polygon_bytes(polygon: Any, where: str) -> bytes:
     return struct.pack("<I", len(points)) + points.tobytes()
 
 
-def _runs_of(mask: Any, where: str) -> List[int]:
+def _runs_of(array: Any) -> List[int]:
     import numpy
-    array = numpy.asarray(mask)
-    if array.ndim != 2:
-        raise ConfigError(f"{where} has the shape {array.shape}; expected height x width")
     columns = (array != 0).ravel(order="F")
     edges = numpy.flatnonzero(columns[1:] != columns[:-1]) + 1
     runs = [int(run) for run in numpy.diff(numpy.concatenate(([0], edges, [columns.size])))]

@@ -12,7 +12,7 @@ from penstock import _native
 from penstock._arguments import file_name, folders, int32, known_names, numbers, open_data, seed64, shown, sizes, text, whole, word
 from penstock._batch import Batch, made_batch, on_device
 from penstock._dataset import Dataset
-from penstock._device import Copy, Feed, current, find_device, page_locking
+from penstock._device import Copy, Feed, current, find_device, opening, page_locking
 from penstock._limit import Limit, Watch, foresee
 from penstock._plan import Plan, made_plan
 from penstock._ranks import rank_and_world_size
@@ -177,7 +177,7 @@ class Loader:
             exclude_ids=file_name("exclude_ids", exclude_ids),
             sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced"; ranks share every batch '
                          'by themselves'), **self._options)
-        with current(device):
+        with opening(device), current(device):
             self._native = open_data(_native.Loader, weights=numbers("weights", weights),
                                      quarantine=file_name("quarantine", quarantine), allocate=allocate, release=release,
                                      **self._configuration)

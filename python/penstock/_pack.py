@@ -1,4 +1,5 @@
 """pack(): turns a folder of pictures, or anything that can be iterated, into a data set that Loader reads."""
+import functools
 import os
 import pathlib
 import re
@@ -9,11 +10,11 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 from penstock import _native
 from penstock._arguments import int32, text, whole
 from penstock._fields import Fields, FieldWriter
+from penstock._item_picture import loaded, pixels_of, size_of
 from penstock.errors import ConfigError, CorruptError, IoError
 
 _PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
 _LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
-_CHANNELS = (1, 3, 4)  # of pixels: grey, RGB, and RGB with alpha
 _MOST_CLASSES = 100_000  # that numbers as labels may make of fewer pictures: 3 MB of names
 
 
@@ -108,7 +109,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
-        _fill(spool, source, class_names, FieldWriter(fields), pixels, line)
+        _fill(spool, source, class_names, FieldWriter(fields), pixels, exif, line)
         if pixels is None and spool.pixels is not None:
             option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
@@ -204,7 +205,7 @@ def _names_of(items: Any) -> Optional[List[str]]:
 
 
 def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], fields: FieldWriter,
-          pixels: Optional[str], line: "_Progress") -> None:
+          pixels: Optional[str], exif: bool, line: "_Progress") -> None:
     if isinstance(items, os.PathLike):
         raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
                           "is there, or an iterable")
@@ -218,8 +219,10 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
         picture, label = _picture_and_label(item, index, labels is not None)
         if index == 0:
             spool.set_fields(fields.types(item, index))
-        values = [] if fields.is_empty else fields.values(item, index)
-        _add(spool, picture, -1 if labels is None else labels.number(label, index), values, pixels, index)
+        path, picture = loaded(picture, index)
+        size = functools.partial(size_of, picture, pixels, exif, index)
+        values = [] if fields.is_empty else fields.values(item, index, size)
+        _add(spool, path, picture, -1 if labels is None else labels.number(label, index), values, pixels, index)
         line.collected(index + 1)
     if labels is not None:
         labels.finish(spool)
@@ -244,72 +247,16 @@ def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, A
     return item[0], item[1]
 
 
-def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], pixels: Optional[str], index: int) -> None:
-    path = ""
-    if isinstance(picture, dict) and "bytes" in picture:  # Hugging Face's Image(decode=False)
-        path, picture = str(picture.get("path") or ""), picture["bytes"] or picture.get("path")
-    if isinstance(picture, (str, os.PathLike)):
-        path = os.fsdecode(picture)
-        try:
-            picture = pathlib.Path(path).read_bytes()
-        except OSError as error:
-            raise IoError(f"pack: item {index}, {path}: {error.strerror}; expected a file that can be read") from None
+def _add(spool: "_native.Spool", path: str, picture: Any, label: int, fields: List[bytes], pixels: Optional[str], index: int) -> None:
     try:
-        if isinstance(picture, (bytes, bytearray, memoryview)):
+        if isinstance(picture, bytes):
             name = os.path.basename(path).encode("utf-8", "replace").decode()  # names of files may be any bytes
-            spool.add_file(bytes(picture), label, name and f"{index:08}-{name}", fields)
+            spool.add_file(picture, label, name and f"{index:08}-{name}", fields)
         else:
-            spool.add_pixels(_pixels(picture, pixels, index), label, fields)
+            spool.add_pixels(pixels_of(picture, pixels, index), label, fields)
     except (ConfigError, CorruptError, IoError) as error:
         message = str(error) + (', or penstock.pack(on_corrupt="skip")' if isinstance(error, CorruptError) else "")
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None
-
-
-def _pixels(picture: Any, pixels: Optional[str], index: int) -> Any:
-    """Pixels as NumPy, H x W or H x W x C."""
-    import numpy
-    mode = getattr(picture, "mode", "")  # PIL's
-    if (pixels == "u16" and str(mode).startswith("I;16")) or (pixels == "f32" and mode == "F"):
-        return numpy.asarray(picture).astype("uint16" if pixels == "u16" else "float32")
-    if str(getattr(picture, "dtype", "")).replace("torch.", "") in ("uint16", "float32"):
-        return _raster(picture)
-    if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it
-        picture = numpy.asarray(picture if picture.mode in ("L", "RGB") else
-                                picture.convert("L" if picture.mode == "1" else "RGB"))
-    is_tensor = str(getattr(picture, "dtype", "")) == "torch.uint8"
-    if is_tensor:
-        picture = picture.detach().cpu().numpy()
-        if picture.ndim == 3 and not _has_colors(picture.shape):
-            return _raster(picture.transpose(1, 2, 0))
-    if isinstance(picture, numpy.ndarray) and picture.dtype == numpy.uint8 and picture.ndim == 3 and not _has_colors(picture.shape):
-        return _raster(picture)
-    if not isinstance(picture, numpy.ndarray) or picture.dtype != numpy.uint8:
-        what = f"an array of {picture.dtype}" if hasattr(picture, "dtype") else type(picture).__name__
-        raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, "
-                          "NumPy u8, uint16 or float32, H x W x C, or such a tensor, C x H x W")
-    return numpy.ascontiguousarray(_channels_last(picture, is_tensor) if picture.ndim == 3 else picture)
-
-
-def _has_colors(shape: Any) -> bool:
-    """Whether the first or the last dimension can be grey, RGB or RGB with alpha."""
-    return shape[0] in _CHANNELS or shape[2] in _CHANNELS
-
-
-def _raster(picture: Any) -> Any:
-    """An array as it is, a tensor with its channels last."""
-    import numpy
-    if hasattr(picture, "detach"):
-        picture = picture.detach().cpu().numpy()
-        picture = picture.transpose(1, 2, 0) if picture.ndim == 3 else picture
-    return numpy.ascontiguousarray(picture)
-
-
-def _channels_last(pixels: Any, is_tensor: bool) -> Any:
-    """H x W x C without alpha. An array is H x W x C and a tensor C x H x W, unless only the other is possible."""
-    first, last = pixels.shape[0] in _CHANNELS, pixels.shape[2] in _CHANNELS
-    if first and (is_tensor or not last):
-        pixels = pixels.transpose(1, 2, 0)
-    return pixels[:, :, :3] if pixels.shape[2] == 4 else pixels
 
 
 class _Labels:

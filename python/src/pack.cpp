@@ -5,13 +5,18 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <utility>
 
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
+#include "loader/codecs/codec.h"
 #include "loader/codecs/png_writer.h"
 #include "loader/pack/merge.h"
 #include "loader/shards/dataset.h"
@@ -37,6 +42,20 @@ std::vector<FieldBytes> views_of(const std::vector<nb::bytes>& values) {
 void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::string& path,
               const std::vector<nb::bytes>& fields) {
   spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path, views_of(fields));
+}
+
+/// Height and width of a picture's file as it is seen; nothing for other bytes, which packing refuses or leaves out.
+std::optional<std::pair<int, int>> picture_size(const nb::bytes& bytes, bool honours_exif) {
+  const auto* const data = static_cast<const uint8_t*>(bytes.data());
+  try {
+    const SourceSample sample = picture_sample({data, data + bytes.size()});
+    const auto [height, width, channels] = sample.extent;
+    const bool is_turned =
+        honours_exif && !is_raw(sample.encoding) && codec_for(sample.encoding).orientation(sample.bytes) > 4;
+    return is_turned ? std::pair(width, height) : std::pair(height, width);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 template <class Array>
@@ -156,6 +175,7 @@ void define_pack(nb::module_& module) {
   module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "packed_next"_a, "output"_a,
              "shards"_a, "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a,
              "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a, "sixteen_bit"_a, "pixels"_a, "more_inputs"_a);
+  module.def("picture_size", picture_size, "bytes"_a, "honours_exif"_a);
   module.def("write_png", png_of, "pixels"_a);
   module.def("split_of_name", split_of_name, "name"_a);
   module.def("check_pack_options", check_pack_options, "options"_a);

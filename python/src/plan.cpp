@@ -14,6 +14,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -186,7 +187,15 @@ class GivenPlan {
   const nb::dict& values_;
 };
 
-nb::dict plan_of(NativeLoader& loader, int64_t epoch, uint64_t index) { return as_dict(loader.plan(epoch, index)); }
+/// The sample's shard may have to come from far away.
+nb::dict plan_of(NativeLoader& loader, int64_t epoch, uint64_t index) {
+  std::optional<Plan> plan;
+  {
+    const Unlocked released;
+    plan = loader.plan(epoch, index);
+  }
+  return as_dict(*plan);
+}
 
 /// Colour steps are for pictures of u8 with 1 or 3 channels.
 void check_colors(const Plan& plan, PixelType type, int channels) {

@@ -10,6 +10,7 @@
 #include "core/rng.h"
 #include "core/text.h"
 #include "loader/sources/source.h"
+#include "tests/contract/spec_text.h"
 #include "tests/support/testing.h"
 
 namespace penstock {
@@ -63,13 +64,6 @@ TEST(PluginsContract, WhatAnEvaluationHasInPlaceOfATransformIsDeterministic) {
   }
 }
 
-/// A list such as "size=?,scale=?,zzz=1": values that nothing takes, and a key that nothing has.
-std::string with_unknown_key(const std::string& name, const std::vector<std::string>& keys) {
-  std::string spec = name + "(";
-  for (const auto& key : keys) spec += key + "=?,";
-  return spec + "zzz=1)";
-}
-
 TEST(PluginsContract, AnUnknownKeyIsNamedBeforeAnyValueOfATransform) {
   for (const auto& [name, entry] : TransformRegistry::entries()) {
     const Spec spec = parse_spec("transform", with_unknown_key(name, entry.keys));
@@ -84,16 +78,6 @@ TEST(PluginsContract, AnUnknownKeyIsNamedBeforeAnyValueOrFolderOfASource) {
     EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { SourceRegistry::make(spec, "/nonexistent", "train"); }),
                 HasSubstr("unknown key \"zzz\""));
   }
-}
-
-/// `spec` with one value changed: "crop(size=8,pad=?)".
-std::string with_value(const std::string& spec, const std::string& key, const std::string& value) {
-  const size_t bracket = spec.find('(');
-  std::string changed = spec.substr(0, bracket) + "(";
-  if (bracket != std::string::npos)
-    for (const auto& item : split(spec.substr(bracket + 1, spec.size() - bracket - 2), ','))
-      if (!item.starts_with(key + "=")) changed += item + ",";
-  return changed + key + "=" + value + ")";
 }
 
 /// Each registered key is one that the plug-in reads: a value that nothing takes is refused, with the key's name.

@@ -91,3 +91,15 @@ def test_importing_and_reading_local_files_load_no_libcurl(digits):
             "print('libcurl' in open('/proc/self/maps').read())\n")
     done = python(code, digits, interpreter=BARE)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_a_plan_lets_other_threads_run_while_its_shard_comes(tmp_path):
+    """The server is a thread of this process: it could not answer."""
+    digits = tmp_path / "digits"  # which the cache does not have
+    assert command("shardprep", "pack", "--source", "digits(count=520)", "--out", digits, "--shards", 4).returncode == 0
+    options = {"augment": "affine(degrees=10)", "workers": 0, "arrays": "numpy", "read_ahead": "off"}
+    size = sum(file.stat().st_size for file in digits.glob("train/*.safetensors"))
+    with FarServer(digits, faults=[Fault("shard-00003", "slow", times=9, rate=100_000)]) as server:
+        far = penstock.Loader(server.url, **options)
+        assert server.byte_count < size  # some is still to come
+        assert far.plan(3, 519) == penstock.Loader(digits, **options).plan(3, 519)

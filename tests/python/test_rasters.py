@@ -1,4 +1,5 @@
 """Pictures of uint16, float32 and many channels, and second pictures: what a Loader delivers is what PIL and torchvision make of them."""
+import contextlib
 import io
 import pathlib
 import struct
@@ -274,3 +275,16 @@ def test_a_sheet_of_them(tmp_path):
     sheet = penstock.show(packed(tmp_path, [noise("float32", 5, seed) for seed in range(4)]), grid=2)
     assert sheet.pixels.shape == (2 * HEIGHT + 2, 2 * WIDTH + 2, 3)
     assert sheet.pixels[:HEIGHT, :WIDTH].min() == 0 and sheet.pixels[:HEIGHT, :WIDTH].max() == 255
+
+
+def test_a_device_says_what_it_does_not_take(tmp_path, monkeypatch):
+    data = packed(tmp_path, [noise("uint16", 3)])
+    monkeypatch.setattr("penstock._loader.find_device", lambda device: device and torch.device("cuda", 0))
+    monkeypatch.setattr("penstock._loader.page_locking", lambda: (0, 0))
+    monkeypatch.setattr("penstock._loader.current", lambda device: contextlib.nullcontext())
+    with pytest.raises(penstock.ConfigError) as refused:
+        penstock.Loader(data, device="cuda")
+    assert str(refused.value) == ('loader: device is "cuda:0", to which levels of u8 are copied, and pictures have 3 channels of u16; '
+                                  'expected device=None, and a copy of each batch, as in images.to("cuda")')
+    with pytest.raises(penstock.ConfigError, match="^layout u8: pictures have"):
+        penstock.Loader(data, layout="u8", augment="")

@@ -119,3 +119,31 @@ def test_what_cannot_be_is_refused_in_one_line(objects):
 def test_a_sheet_has_colours_where_something_is_drawn(objects):
     sheet = penstock.show(objects, grid=(2, 3))
     assert len(sheet.ids) == 6
+
+
+def masks_packed(tmp_path, picture, mask, **words):
+    items = [{"image": picture, "boxes": numpy.ones((1, 4), numpy.float32), "shapes": [mask]}]
+    penstock.pack(items, tmp_path / "data", class_names=[], shards=1, progress=False, **words,
+                  fields={"boxes": "boxes", "shapes": penstock.Field("instances", of="boxes")})
+
+
+def test_a_mask_with_height_and_width_exchanged_is_refused(tmp_path):
+    upright = Image.new("RGB", (WIDTH, HEIGHT))
+    files = {}
+    for name, picture, orientation in (("upright", upright, 1), ("turned", upright.transpose(Image.Transpose.ROTATE_90), 6)):
+        exif = Image.Exif()
+        exif[0x112] = orientation
+        files[name] = tmp_path / f"{name}.jpg"
+        picture.save(files[name], exif=exif)
+    right, wrong = numpy.zeros((HEIGHT, WIDTH), bool), numpy.zeros((WIDTH, HEIGHT), bool)
+    coco = {"counts": [HEIGHT * WIDTH], "size": [WIDTH, HEIGHT]}
+    pictures = [numpy.asarray(upright), upright, *files.values(), files["turned"].read_bytes()]
+    for number, picture in enumerate(pictures):
+        masks_packed(tmp_path / f"{number}", picture, right)
+        for mask in (wrong, coco):
+            with pytest.raises(penstock.ConfigError, match=f"item 0: 'shapes': mask 0 is {WIDTH} x {HEIGHT}; expected {HEIGHT} x {WIDTH}, the"):
+                masks_packed(tmp_path / "none", picture, mask)
+    masks_packed(tmp_path / "stored", files["turned"], wrong, exif=False)  # lies on its side, as its pixels do
+    masks_packed(tmp_path / "polygons", upright, [[1, 1, 5, 1, 5, 5]])
+    with pytest.raises(penstock.CorruptError, match="item 0"):  # a broken file is what is said, not its size
+        masks_packed(tmp_path / "none", b"\xff\xd8\xff\xe0broken", right)

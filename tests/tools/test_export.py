@@ -100,6 +100,18 @@ def test_export_to_webdataset_comes_back(tmp_path, packed):
     alike(before, {key: again[key] for key in before}, {name: name for name in ("label", "n", "x", "text", "box", "kind", "mask")})
 
 
+def test_fields_that_differ_in_capitals_alone_do_not_go_into_tars(tmp_path):
+    save(tmp_path / "in/1.png")
+    write_lines(tmp_path / "in/train.jsonl", [{"path": "1.png", "label": "x", "A": 1, "a": 2, "b": "text"}])
+    pack("jsonl", tmp_path / "in", tmp_path / "out", shards=1)
+    refused = run("export", tmp_path / "out", "--to", "webdataset", "--out", tmp_path / "tars", code=2).stderr
+    assert 'export: fields "A" and "a" would both be "a" for readers of tars' in refused and refused.count("\n") == 1
+    assert not (tmp_path / "tars").exists()
+    run("export", tmp_path / "out", "--to", "image-folder", "--out", tmp_path / "folder")
+    line = json.loads((tmp_path / "folder/train/metadata.jsonl").read_text())
+    assert (line["A"], line["a"]) == (1, 2)
+
+
 def test_export_writes_into_a_new_folder_alone(tmp_path, packed):
     refused = run("export", packed, "--to", "webdataset", "--out", tmp_path / "in", code=2).stderr
     assert re.search(r'/in has ".*" in it; expected a new or empty folder', refused)

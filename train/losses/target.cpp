@@ -35,6 +35,7 @@ LossTarget field_target(const Spec& spec, const Manifest* data, bool takes_label
     target.outputs = classes;
   } else if (type.kind == FieldKind::kNumber && !type.is_variable()) {
     target.outputs = static_cast<int64_t>(type.element_count());
+    if (takes_labels) target.columns += ",range=0:1";  // as labels give, of which these are degrees
   } else {
     throw config_error(concat(where, "field ", target.field, " is of kind ", field_kind_name(type.kind),
                               type.is_variable() ? " and of any length" : "", "; expected numbers of a fixed shape",

@@ -28,10 +28,10 @@ struct LossTarget {
 namespace detail {
 
 /// The target that the keys `target` and `classes` of a loss name. A field of numbers of a fixed shape is taken as it
-/// is; one of labels, where `takes_labels`, as 1 for each of `classes` labels that the sample has, and 0 for the
-/// others; `classes` is the number of the field's names, if it has some. Labels of boxes say what the whole picture
-/// has, also where a crop leaves a box out. Without `data` columns and outputs are left out. Throws config_error for a
-/// field that is not there or of another kind.
+/// is, and has to be 0 to 1 where `takes_labels`; one of labels, where `takes_labels`, as 1 for each of `classes`
+/// labels that the sample has, and 0 for the others; `classes` is the number of the field's names, if it has some.
+/// Labels of boxes say what the whole picture has, also where a crop leaves a box out. Without `data` columns and
+/// outputs are left out. Throws config_error for a field that is not there or of another kind.
 LossTarget field_target(const Spec& spec, const Manifest* data, bool takes_labels);
 
 /// The field, rows x `outputs`, of any dtype. Throws bug_error for a batch without it.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "loader/batch/digest.h"
@@ -9,11 +10,12 @@
 #include "loader/pack/pack.h"
 #include "tests/loader/field_source.h"
 #include "tests/loader/storage_test_data.h"
+#include "tests/support/testing.h"
 
 namespace penstock {
 namespace {
 
-using testing::HasSubstr;
+using testing::AllOf, testing::HasSubstr;
 using testing_data::error_of;
 using testing_data::FieldSource;
 
@@ -36,6 +38,12 @@ class FieldColumnTest : public testing::Test {
   static void each_batch(Loader loader, const See& see) {
     loader.start_epoch(0);
     while (auto batch = loader.next()) see(*batch);
+  }
+
+  std::string digest_of(const std::string& columns, int workers = 0) const {
+    Digest digest;
+    each_batch(loader(columns, workers), [&](const Batch& batch) { digest.add(batch); });
+    return digest.hex();
   }
 
   template <class Element>
@@ -74,14 +82,48 @@ TEST_F(FieldColumnTest, GivesNumbersPaddedListsAndMultiHotRows) {
 }
 
 TEST_F(FieldColumnTest, IsPartOfTheDigestWhichWorkersDoNotChange) {
-  const auto digest_of = [&](const std::string& columns, int workers) {
-    Digest digest;
-    each_batch(loader(columns, workers), [&](const Batch& batch) { digest.add(batch); });
-    return digest.hex();
-  };
   EXPECT_EQ(digest_of("field(name=tags)", 0), digest_of("field(name=tags)", 3));
   EXPECT_NE(digest_of("field(name=tags)", 0), digest_of("", 0));
   EXPECT_NE(digest_of("field(name=age)", 0), digest_of("field(name=tags)", 0));
+}
+
+TEST_F(FieldColumnTest, ANumberOutsideOfTheRangeIsASampleThatIsCorrupt) {
+  EXPECT_EQ(digest_of("field(name=age,range=0:11)"), digest_of("field(name=age)"));
+  const auto says = [&](const std::string& columns) {
+    return message_of(ErrorKind::kCorrupt, [&] { each_batch(loader(columns, 0), [](const Batch&) {}); });
+  };
+  EXPECT_THAT(says("field(name=age,range=0:10.5)"),
+              AllOf(HasSubstr("(id 22)"), HasSubstr(": field \"age\": number 0 is 11; expected 0 to 10.5")));
+  EXPECT_THAT(says("field(name=age,range=0.5:11)"), HasSubstr("number 0 is 0; expected 0.5 to 11"));
+}
+
+/// Two halves of all dtypes with a point: 0.5, and what is no number.
+TEST(FieldRangeTest, ANaNIsOutsideOfEveryRange) {
+  const testing_data::TemporaryFolder folder;
+  FieldSource source(3);
+  source.types = {{.name = "half", .kind = FieldKind::kNumber, .dtype = Dtype::kF16, .shape = {2}},
+                  {.name = "one", .kind = FieldKind::kNumber, .dtype = Dtype::kF32},
+                  {.name = "short", .kind = FieldKind::kNumber, .dtype = Dtype::kBf16, .shape = {2}}};
+  source.spoil = [](uint64_t id, SourceSample& sample) {
+    const bool is_bad = id == 1;
+    sample.fields = {testing_data::value_of(std::vector<uint16_t>{0x3800, static_cast<uint16_t>(is_bad ? 0x7E00 : 0)}),
+                     testing_data::value_of(std::vector{is_bad ? NAN : 0.5F}),
+                     testing_data::value_of(std::vector<uint16_t>{0x3F00, static_cast<uint16_t>(is_bad ? 0x7FC0 : 0)})};
+  };
+  pack(source, "memory", {.output = folder.path(), .shard_count = 1, .jobs = 1});
+  const auto dataset = Dataset::open(folder.path());
+  for (const auto& [field, number] : {std::pair{"half", 1}, {"one", 0}, {"short", 1}}) {
+    LoaderOptions options{.workers = 0, .batch_size = 3, .columns = concat("field(name=", field, ",range=0:1)")};
+    options.shuffle = Shuffle::kNone;
+    Loader loader(dataset, Pipeline("", dataset->manifest().statistics), options);
+    loader.start_epoch(0);
+    EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { loader.next(); }),
+                AllOf(HasSubstr("(id 1)"), HasSubstr(concat("number ", number, " is "))));
+    options.on_corrupt = OnCorrupt::kMask;
+    Loader masking(dataset, Pipeline("", dataset->manifest().statistics), options);
+    masking.start_epoch(0);
+    EXPECT_EQ(masking.next()->corrupt_count(), 1);
+  }
 }
 
 TEST_F(FieldColumnTest, RefusesWhatTheDataSetCannotGive) {
@@ -93,6 +135,12 @@ TEST_F(FieldColumnTest, RefusesWhatTheDataSetCannotGive) {
   EXPECT_THAT(error_with("field(name=age,as=multi-hot,classes=3)"), HasSubstr("is of kind number; expected labels"));
   EXPECT_THAT(error_with("field(name=tags,as=hot)"), HasSubstr("as is \"hot\"; expected whole or multi-hot"));
   EXPECT_THAT(error_with("field(name=tags,as=multi-hot,classes=9)"), HasSubstr("expected 0 to 8"));
+  EXPECT_THAT(error_with("field(name=tags,range=0:1)"), HasSubstr("is of kind labels; expected number"));
+  EXPECT_THAT(error_with("field(name=tags,as=multi-hot,classes=30,range=0:1)"),
+              HasSubstr("range is given with as=multi-hot"));
+  EXPECT_THAT(error_with("field(name=age,most=3)"), HasSubstr("is of a fixed shape, []; expected no most"));
+  EXPECT_THAT(error_with("field(name=tags,classes=3)"), HasSubstr("expected it with as=multi-hot alone"));
+  EXPECT_THAT(error_with("field(name=age,range=1:0)"), HasSubstr("expected low:high with low <= high"));
   EXPECT_THAT(error_with("field(name=tags,most=2)"), HasSubstr("has 3 entries; expected most=3 or more, not 2"));
 }
 

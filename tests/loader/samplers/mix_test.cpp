@@ -141,6 +141,13 @@ TEST_F(MixedSetsTest, CountsAreThoseThatWereAskedFor) {
   }
 }
 
+TEST_F(MixedSetsTest, TheLineBeforeARunSaysHowOftenSamplesOccur) {
+  const auto text = SampleOrder(*all, {.batch_size = 20, .sampler = "mix(choose=120:100:5)"}).text();
+  EXPECT_THAT(text, HasSubstr("/train (120 samples), 100 of "));
+  EXPECT_THAT(text, HasSubstr("/train (40 samples, up to 3 times each), 5 of "));
+  EXPECT_THAT(text, HasSubstr("/train (10 samples)"));
+}
+
 TEST_F(MixedSetsTest, BatchesAreStratifiedRandomOrOfOneDataSet) {
   const auto parts_in_batches = [&](const std::string& sampler) {
     std::vector<std::map<int, int>> batches;
@@ -224,6 +231,13 @@ TEST_F(MixedSetsTest, WhatIsWrongIsSaidInOneLine) {
               HasSubstr("999999937 and 2 and 0, repeat their turns after 999999939; expected numbers with a common"));
   EXPECT_THAT(says("mix(choose=10:20:11,most=1)"),
               HasSubstr("whose 10 samples may occur 1 times; expected fewer rows"));
+  EXPECT_THAT(says("mix(proportion=1:1:2,rows=20004)"),
+              HasSubstr("10002 rows of " + (c.folder() / "train").string() +
+                        ", whose 10 samples may occur 1000 times; expected fewer rows"));
+  EXPECT_EQ(says("mix(proportion=1:1:2,rows=20000)"), "");
+  EXPECT_EQ(says("mix(proportion=1:1:2,rows=20004,most=1001)"), "");
+  EXPECT_EQ(says("mix(choose=1:1:20000)"), "") << "which says how many itself";
+  EXPECT_THAT(says("mix(choose=0:0:167772161)"), HasSubstr("may occur 16777216 times"));
   EXPECT_THAT(says("mix(choose=1:1:1,rows=9)"), HasSubstr("expected rows with proportion alone"));
   EXPECT_THAT(says("mix(choose=1e300:1:1)"), HasSubstr("rows per epoch"));
   EXPECT_THAT(says("mix(repeat=1:1:1,batches=strat)"), HasSubstr("unknown kind of batches \"strat\""));

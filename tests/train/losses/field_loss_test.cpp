@@ -89,6 +89,7 @@ TEST(FieldLossTest, AFieldSaysWhichColumnAndHowManyOutputsThereAre) {
   EXPECT_EQ(target("mse(target=age)").columns, "field(name=age,column=target)");
   EXPECT_EQ(target("mse(target=age)").outputs, 1);
   EXPECT_EQ(target("smooth-l1(target=place)").outputs, 4);
+  EXPECT_EQ(target("bce(target=place)").columns, "field(name=place,column=target,range=0:1)");
   EXPECT_EQ(target("bce(target=tags,classes=7)").columns, "field(name=tags,column=target,as=multi-hot,classes=7)");
   EXPECT_EQ(target("bce(target=tags,classes=7)").outputs, 7);
   EXPECT_EQ(target("bce(target=place)").outputs, 4);

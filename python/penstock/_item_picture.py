@@ -1,0 +1,78 @@
+"""The picture of an item that pack() gets: bytes of a file, or pixels as NumPy, whatever library made them."""
+import os
+import pathlib
+from typing import Any, Optional, Tuple
+
+from penstock import _native
+from penstock.errors import ConfigError, IoError
+
+_CHANNELS = (1, 3, 4)  # of pixels: grey, RGB, and RGB with alpha
+
+
+def loaded(picture: Any, index: int) -> Tuple[str, Any]:
+    """The path, "" where there is none, and the bytes of a file, or what else the picture is."""
+    path = ""
+    if isinstance(picture, dict) and "bytes" in picture:  # Hugging Face's Image(decode=False)
+        path, picture = str(picture.get("path") or ""), picture["bytes"] or picture.get("path")
+    if isinstance(picture, (str, os.PathLike)):
+        path = os.fsdecode(picture)
+        try:
+            picture = pathlib.Path(path).read_bytes()
+        except OSError as error:
+            raise IoError(f"pack: item {index}, {path}: {error.strerror}; expected a file that can be read") from None
+    return path, bytes(picture) if isinstance(picture, (bytes, bytearray, memoryview)) else picture
+
+
+def size_of(picture: Any, pixels: Optional[str], exif: bool, index: int) -> Optional[Tuple[int, int]]:
+    """Height and width of what loaded() gave, as it is seen; None for a file that is none of a picture."""
+    if isinstance(picture, bytes):
+        return _native.picture_size(picture, exif)
+    height, width = pixels_of(picture, pixels, index).shape[:2]
+    return height, width
+
+
+def pixels_of(picture: Any, pixels: Optional[str], index: int) -> Any:
+    """Pixels as NumPy, H x W or H x W x C."""
+    import numpy
+    mode = getattr(picture, "mode", "")  # PIL's
+    if (pixels == "u16" and str(mode).startswith("I;16")) or (pixels == "f32" and mode == "F"):
+        return numpy.asarray(picture).astype("uint16" if pixels == "u16" else "float32")
+    if str(getattr(picture, "dtype", "")).replace("torch.", "") in ("uint16", "float32"):
+        return _raster(picture)
+    if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it
+        picture = numpy.asarray(picture if picture.mode in ("L", "RGB") else
+                                picture.convert("L" if picture.mode == "1" else "RGB"))
+    is_tensor = str(getattr(picture, "dtype", "")) == "torch.uint8"
+    if is_tensor:
+        picture = picture.detach().cpu().numpy()
+        if picture.ndim == 3 and not _has_colors(picture.shape):
+            return _raster(picture.transpose(1, 2, 0))
+    if isinstance(picture, numpy.ndarray) and picture.dtype == numpy.uint8 and picture.ndim == 3 and not _has_colors(picture.shape):
+        return _raster(picture)
+    if not isinstance(picture, numpy.ndarray) or picture.dtype != numpy.uint8:
+        what = f"an array of {picture.dtype}" if hasattr(picture, "dtype") else type(picture).__name__
+        raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, "
+                          "NumPy u8, uint16 or float32, H x W x C, or such a tensor, C x H x W")
+    return numpy.ascontiguousarray(_channels_last(picture, is_tensor) if picture.ndim == 3 else picture)
+
+
+def _has_colors(shape: Any) -> bool:
+    """Whether the first or the last dimension can be grey, RGB or RGB with alpha."""
+    return shape[0] in _CHANNELS or shape[2] in _CHANNELS
+
+
+def _raster(picture: Any) -> Any:
+    """An array as it is, a tensor with its channels last."""
+    import numpy
+    if hasattr(picture, "detach"):
+        picture = picture.detach().cpu().numpy()
+        picture = picture.transpose(1, 2, 0) if picture.ndim == 3 else picture
+    return numpy.ascontiguousarray(picture)
+
+
+def _channels_last(pixels: Any, is_tensor: bool) -> Any:
+    """H x W x C without alpha. An array is H x W x C and a tensor C x H x W, unless only the other is possible."""
+    first, last = pixels.shape[0] in _CHANNELS, pixels.shape[2] in _CHANNELS
+    if first and (is_tensor or not last):
+        pixels = pixels.transpose(1, 2, 0)
+    return pixels[:, :, :3] if pixels.shape[2] == 4 else pixels
