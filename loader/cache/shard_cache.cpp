@@ -19,6 +19,7 @@
 #include "loader/cache/download.h"
 #include "loader/far/http.h"
 #include "loader/far/link_stats.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
@@ -133,7 +134,7 @@ OpenFile ShardCache::open_whole(const FarShard& shard) {
 
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   try {
-    detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_);
+    with_files([&] { detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_); });
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
     const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
@@ -173,6 +174,8 @@ OpenFile ShardCache::get(const FarShard& shard) {
       had_room_ns = now_ns();
       is_beside = !place.path.empty() && has_stopped(place.path);
     }
+    if (is_interrupted())
+      throw io_error(concat(shard.address, ": is not in the cache; expected somebody to wait for it"));
     std::this_thread::sleep_for(kStep);
     if (auto file = open_whole(shard)) return file;
   }
