@@ -60,6 +60,11 @@ std::string limits_text() {
   return limits.empty() ? "" : concat(" (limits: ", join(limits), ")");
 }
 
+uint64_t file_limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 }  // namespace
 
 Error threads_error(const std::string& where, int wanted, int given, const std::string& advice) {
@@ -84,5 +89,9 @@ void require_threads(const std::string& where, int count, const std::string& adv
   const int given = try_threads(count);
   if (given < count) throw threads_error(where, count, given, advice);
 }
+
+OutOfFiles::OutOfFiles(const std::string& where)
+    : Error(ErrorKind::kDevice, concat(where, ": too many files are open; expected a higher limit than ", file_limit(),
+                                       " (ulimit -n), or fewer workers")) {}
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// Limits: the errors for when the system gives no more threads or memory, and a check that it still gives threads.
+// Limits: the errors for when the system gives no more threads, memory or files, and a check that it still gives
+// threads.
 #pragma once
 
 #include <string>
@@ -20,5 +21,12 @@ void require_threads(const std::string& where, int count, const std::string& adv
 /// The device_error `<where>: no memory for <what> (1.2 GB of address space are used, 1.3 GB allowed by ulimit -v);
 /// expected <advice>, or more memory`.
 Error memory_error(const std::string& where, const std::string& what, const std::string& advice);
+
+/// This process has as many files open as the system lets it; nothing was changed. Whoever holds some that it does not
+/// need lets go of them and tries again. `where`: the file or the address that could not be opened.
+class OutOfFiles : public Error {
+ public:
+  explicit OutOfFiles(const std::string& where);
+};
 
 }  // namespace penstock

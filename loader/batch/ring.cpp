@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
@@ -35,6 +36,10 @@ Ring::Ring(const Options& options, Fill fill)
       rows_(options.rows),
       on_wait_(options.on_wait),
       fill_(std::move(fill)),
+      is_over_([this] {
+        if (workers_ == 0 && on_wait_) on_wait_();
+        return gives_up_.load(std::memory_order_relaxed);
+      }),
       slots_(static_cast<size_t>(options.prefetch + options.held)),
       shifts_(static_cast<size_t>(std::max(options.workers, 1))) {
   for (int worker = workers_; worker > 0; --worker) idle_workers_.push_back(worker - 1);
@@ -43,7 +48,7 @@ Ring::Ring(const Options& options, Fill fill)
 
 Ring::~Ring() {
   std::unique_lock lock(mutex_);
-  is_stopping_ = true;
+  is_stopping_ = gives_up_ = true;
   limit_ = next_;
   cut_ = issued_;
   work_or_stop_.notify_all();
@@ -183,6 +188,7 @@ std::optional<Ring::Chunk> Ring::wait_for_chunk(std::unique_lock<std::mutex>& lo
 
 Ring::Outcome Ring::make(const Chunk& chunk, int worker) const {
   Outcome outcome;
+  const InterruptScope scope(is_over_);
   const int64_t start_ns = now_ns();
   try {
     fill_(chunk.sequence, chunk.slot, chunk.begin, chunk.end, worker);

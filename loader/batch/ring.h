@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -61,11 +62,12 @@ class Ring {
     int workers = 0;  ///< 0: take() makes the batch on the thread that calls it.
     int prefetch = 1;
     int64_t rows = 1;
-    int held = kHeldSlots;               ///< Slots besides those of the batches that are made ahead.
-    std::function<void()> on_wait = {};  ///< Called every 100 ms by a take() that waits for workers. It may throw.
+    int held = kHeldSlots;  ///< Slots besides those of the batches that are made ahead.
+    /// Called every 100 ms by a take() that waits for workers, or itself for something far away. It may throw.
+    std::function<void()> on_wait = {};
   };
   Ring(const Options& options, Fill fill);
-  ~Ring();  ///< Waits for the chunks in work, drops the rest.
+  ~Ring();  ///< Ends what the chunks in work wait for from far away, and drops the rest.
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
@@ -147,6 +149,8 @@ class Ring {
   const int64_t rows_;
   const std::function<void()> on_wait_;
   const Fill fill_;
+  std::atomic<bool> gives_up_{false};
+  const std::function<bool()> is_over_;  // for whoever waits inside of fill_
 
   std::mutex mutex_;
   std::condition_variable work_or_stop_, ready_or_free_, all_gone_;

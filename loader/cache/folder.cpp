@@ -6,7 +6,6 @@
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -47,11 +46,6 @@ constexpr auto kLockStep = std::chrono::milliseconds(2);
 constexpr int kLockSteps = 15'000;  // 30 s
 enum LockByte : off_t { kFolderByte = 0, kUsersByte = 1 };
 
-uint64_t file_limit() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
-}
-
 bool set_lock(int descriptor, short type, LockByte byte) {
   struct flock wish {};
   wish.l_type = type;
@@ -81,7 +75,7 @@ Error foreign_error(const fs::path& file) {
 /// end of a pipe. Throws io_error for what is no file, which is never read, written or removed.
 OpenFile open_file(const fs::path& file, int flags) {
   OpenFile opened(open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-  if (!opened && (errno == EMFILE || errno == ENFILE)) throw OutOfFiles(file);
+  if (!opened && (errno == EMFILE || errno == ENFILE)) throw OutOfFiles(file.string());
   struct stat status {};
   const bool is_there =
       opened ? fstat(opened.descriptor(), &status) == 0
@@ -105,10 +99,6 @@ void check_place(const fs::path& folder) {
 Error folder_error(const fs::path& folder, const char* expected) { return errno_error(folder.string(), expected); }
 
 }  // namespace
-
-OutOfFiles::OutOfFiles(const fs::path& file)
-    : Error(ErrorKind::kDevice, concat(file.string(), ": too many files are open; expected a higher limit than ",
-                                       file_limit(), " (ulimit -n), or fewer workers")) {}
 
 OpenFile::OpenFile(OpenFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
@@ -231,7 +221,7 @@ std::vector<CachedShard> CacheFolder::list() const {
                      .used_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec});
   }
   if (failure == std::errc::too_many_files_open || failure == std::errc::too_many_files_open_in_system)
-    throw OutOfFiles(folder_);
+    throw OutOfFiles(folder_.string());
   if (failure) throw io_error(concat(folder_.string(), ": ", failure.message(), "; expected the folder of the cache"));
   std::sort(found.begin(), found.end(), [](const CachedShard& a, const CachedShard& b) {
     return std::tie(a.used_ns, a.path) < std::tie(b.used_ns, b.path);

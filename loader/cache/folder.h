@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/limits.h"
 #include "loader/cache/cache_options.h"
 
 namespace penstock::detail {
@@ -27,13 +27,6 @@ class OpenFile {
 
  private:
   int descriptor_;
-};
-
-/// This process has as many files open as the system lets it; nothing was changed. Whoever holds some that it does not
-/// need lets go of them and tries again.
-class OutOfFiles : public Error {
- public:
-  explicit OutOfFiles(const std::filesystem::path& file);
 };
 
 /// The folder holds

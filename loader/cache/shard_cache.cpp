@@ -21,6 +21,7 @@
 #include "loader/cache/download.h"
 #include "loader/far/http.h"
 #include "loader/far/link_stats.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
@@ -138,8 +139,10 @@ OpenFile ShardCache::open_whole(const FarShard& shard) {
 
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   try {
-    detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_,
-                     [&](uint64_t done) { waits_.arrived(shard.facts.xxh3, done); });
+    with_files([&] {
+      detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_,
+                       [&](uint64_t done) { waits_.arrived(shard.facts.xxh3, done); });
+    });
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
     const auto progress = read_progress(place.file.descriptor(), shard.facts.byte_count);
@@ -191,6 +194,8 @@ OpenFile ShardCache::get_absent(const FarShard& shard) {
       had_room_ns = now_ns();
       is_beside = !place.path.empty() && has_stopped(place.path);
     }
+    if (is_interrupted())
+      throw io_error(concat(shard.address, ": is not in the cache; expected somebody to wait for it"));
     std::this_thread::sleep_for(kStep);
     if (auto file = open_whole(shard)) return file;
   }

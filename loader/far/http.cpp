@@ -1,17 +1,24 @@
-// One exchange over HTTP, by libcurl's easy interface: every thread that asks has a connection of its own meanwhile.
+// One exchange over HTTP, by libcurl: every thread that asks has a connection of its own meanwhile.
 #include "loader/far/http.h"
 
 #define CURL_DISABLE_DEPRECATION  // the options with texts came with 7.85, and older ones would ignore them
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
@@ -27,10 +34,17 @@ constexpr long kMostRedirects = 5;
 struct CurlLibrary {
   decltype(&::curl_easy_init) make = nullptr;
   decltype(&::curl_easy_setopt) set = nullptr;
-  decltype(&::curl_easy_perform) perform = nullptr;
+  decltype(&::curl_easy_cleanup) free = nullptr;
   decltype(&::curl_easy_getinfo) get = nullptr;
   decltype(&::curl_easy_reset) reset = nullptr;
   decltype(&::curl_easy_strerror) text_of = nullptr;
+  decltype(&::curl_multi_init) make_loop = nullptr;
+  decltype(&::curl_multi_cleanup) free_loop = nullptr;
+  decltype(&::curl_multi_add_handle) enter = nullptr;
+  decltype(&::curl_multi_remove_handle) leave = nullptr;
+  decltype(&::curl_multi_perform) perform = nullptr;
+  decltype(&::curl_multi_wait) wait = nullptr;
+  decltype(&::curl_multi_info_read) next_message = nullptr;
   decltype(&::curl_slist_append) append = nullptr;
   decltype(&::curl_slist_free_all) free_list = nullptr;
 
@@ -44,10 +58,17 @@ struct CurlLibrary {
           "libcurl4)");
     find(make, "curl_easy_init");
     find(set, "curl_easy_setopt");
-    find(perform, "curl_easy_perform");
+    find(free, "curl_easy_cleanup");
     find(get, "curl_easy_getinfo");
     find(reset, "curl_easy_reset");
     find(text_of, "curl_easy_strerror");
+    find(make_loop, "curl_multi_init");
+    find(free_loop, "curl_multi_cleanup");
+    find(enter, "curl_multi_add_handle");
+    find(leave, "curl_multi_remove_handle");
+    find(perform, "curl_multi_perform");
+    find(wait, "curl_multi_wait");
+    find(next_message, "curl_multi_info_read");
     find(append, "curl_slist_append");
     find(free_list, "curl_slist_free_all");
     decltype(&::curl_global_init) start = nullptr;
@@ -70,25 +91,42 @@ const CurlLibrary& curl() {
   return library;
 }
 
+/// What an exchange needs: options, and the loop that has its connections.
+struct Handle {
+  CURL* easy = nullptr;
+  CURLM* loop = nullptr;
+  explicit operator bool() const { return easy != nullptr && loop != nullptr; }
+};
+
+void free_handle(const Handle& handle) {
+  if (handle.easy != nullptr) curl().free(handle.easy);
+  if (handle.loop != nullptr) curl().free_loop(handle.loop);
+}
+
 /// Handles that are not in use, with their connections. The last one given back is the next one taken.
 class HandlePool {
  public:
-  CURL* take() {
+  Handle take() {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return curl().make();
-    CURL* const handle = idle_.back();
+    if (idle_.empty()) return {curl().make(), curl().make_loop()};
+    const Handle handle = idle_.back();
     idle_.pop_back();
     return handle;
   }
-  void give_back(CURL* handle) {
-    curl().reset(handle);
+  void give_back(const Handle& handle) {
+    curl().reset(handle.easy);
     const std::lock_guard lock(mutex_);
     idle_.push_back(handle);
+  }
+  /// Closes the connections that nobody uses.
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    for (const Handle& handle : std::exchange(idle_, {})) free_handle(handle);
   }
 
  private:
   std::mutex mutex_;
-  std::vector<CURL*> idle_;
+  std::vector<Handle> idle_;
 };
 
 HandlePool& handles() {
@@ -130,15 +168,46 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
   return size + 1;  // ends the exchange
 }
 
-int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  auto& exchange = *static_cast<Exchange*>(user);
+/// Whether the exchange shall go on.
+bool asks_on(Exchange& exchange) {
+  if (!exchange.request->on_wait) return true;
   try {
-    if (exchange.request->on_wait()) return 0;
-    exchange.has_ended = true;
-  } catch (...) {  // as in on_body()
+    exchange.has_ended = !exchange.request->on_wait();
+  } catch (...) {  // thrown again once the handle is given back
     exchange.failure = std::current_exception();
   }
-  return 1;
+  return !exchange.has_ended && !exchange.failure;
+}
+
+/// A loop of our own in place of curl_easy_perform(), which asks nobody for up to a second.
+CURLcode perform(const Handle& handle, Exchange& exchange) {
+  constexpr int kWaitStep_ms = 100;
+  constexpr int64_t kWaitStep_ns = kWaitStep_ms * 1'000'000;
+  if (curl().enter(handle.loop, handle.easy) != CURLM_OK) return CURLE_FAILED_INIT;
+  CURLcode code = CURLE_ABORTED_BY_CALLBACK;
+  int64_t asked_ns = now_ns();
+  for (int running = 1; running > 0;) {
+    if (curl().perform(handle.loop, &running) != CURLM_OK) break;
+    int ready_count = 0;
+    if (running > 0 && curl().wait(handle.loop, nullptr, 0, kWaitStep_ms, &ready_count) != CURLM_OK) break;
+    // Without a socket, as while a name is looked up, it does not wait.
+    if (running > 0 && ready_count == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (now_ns() - asked_ns < kWaitStep_ns) continue;
+    if (running > 0 && !asks_on(exchange)) break;
+    asked_ns = now_ns();
+  }
+  for (int left = 0; const CURLMsg* message = curl().next_message(handle.loop, &left);)
+    if (message->msg == CURLMSG_DONE) code = message->data.result;
+  curl().leave(handle.loop, handle.easy);
+  return code;
+}
+
+/// Whether the system gives this process no further file now: sockets, resolvers and files of certificates then fail
+/// with words of their own.
+bool are_files_used_up() {
+  const int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) close(descriptor);
+  return descriptor < 0 && (errno == EMFILE || errno == ENFILE);
 }
 
 const char* certificates() {
@@ -177,11 +246,6 @@ curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
   set(handle, CURLOPT_BUFFERSIZE, 256L << 10);
   set(handle, CURLOPT_TCP_KEEPALIVE, 1L);
   if (const char* file = certificates()) set(handle, CURLOPT_CAINFO, file);
-  if (request.on_wait) {
-    set(handle, CURLOPT_NOPROGRESS, 0L);
-    set(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
-    set(handle, CURLOPT_XFERINFODATA, &exchange);
-  }
   set(handle, CURLOPT_HEADERFUNCTION, on_header);
   set(handle, CURLOPT_HEADERDATA, &exchange);
   set(handle, CURLOPT_WRITEFUNCTION, on_body);
@@ -225,21 +289,26 @@ HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
   Exchange state;
   state.request = &request;
   state.sink = &sink;
-  state.handle = handles().take();
-  if (state.handle == nullptr)
-    throw device_error(concat(request.url, ": libcurl gives no handle; expected more memory"));
+  const Handle handle = handles().take();
+  state.handle = handle.easy;
+  if (!handle) free_handle(handle);
+  if (!handle) throw device_error(concat(request.url, ": libcurl gives no handle; expected more memory"));
   std::array<char, CURL_ERROR_SIZE> text{};
   curl_slist* const headers = set_options(request, state);
   curl().set(state.handle, CURLOPT_ERRORBUFFER, text.data());
-  const CURLcode code = curl().perform(state.handle);
+  const CURLcode code = perform(handle, state);
   auto& [attempt, answer_headers, problem, body] = state.response;
   long status = 0;
   curl().get(state.handle, CURLINFO_RESPONSE_CODE, &status);
   curl().free_list(headers);
-  handles().give_back(state.handle);
+  handles().give_back(handle);
   if (state.failure) std::rethrow_exception(state.failure);
   attempt.status = static_cast<int>(status);
   attempt.end = state.has_ended ? Attempt::End::kAnswered : end_of(code);
+  if (attempt.end != Attempt::End::kAnswered && are_files_used_up()) {
+    attempt.end = Attempt::End::kOutOfFiles;
+    handles().clear();
+  }
   if (attempt.end != Attempt::End::kAnswered) problem = text[0] != '\0' ? text.data() : curl().text_of(code);
   attempt.code = error_code_of(body);  // also with status 200, which a service may send before it knows
   return state.response;

@@ -21,7 +21,7 @@ struct HttpRequest {
   bool on_new_connection = false;
   double connect_timeout_s = 10;
   double stall_timeout_s = 10;      // the longest time without a byte
-  std::function<bool()> on_wait{};  // called about every second, also when no byte comes; false ends the exchange
+  std::function<bool()> on_wait{};  // called every 100 ms, also when no byte comes; false ends the exchange
 };
 
 struct HttpResponse {

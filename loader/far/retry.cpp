@@ -41,6 +41,8 @@ Verdict verdict_of(const Attempt& attempt) {
       return Verdict::kAgain;
     case Attempt::End::kStalled:
       return Verdict::kReconnect;
+    case Attempt::End::kOutOfFiles:
+      return Verdict::kOutOfFiles;
     case Attempt::End::kDistrusted:
       return Verdict::kRefused;
     case Attempt::End::kRedirects:

@@ -17,6 +17,7 @@ struct Attempt {
     kWrongRange,  // Content-Range is not what was asked for
     kDistrusted,  // the certificate does not hold
     kRedirects,   // too many redirects, or one to a scheme that is not followed
+    kOutOfFiles,  // this process may open no further one
     kOther,       // anything else that the transport says
   };
   End end = End::kAnswered;
@@ -35,6 +36,7 @@ enum class Verdict {
   kRenew,        // with new credentials, once
   kSetClock,     // with the clock of the service, once
   kRestart,      // the object changed: from the first byte, once
+  kOutOfFiles,   // OutOfFiles: whoever holds files lets go of them
   kMissing,      // io_error: no such object
   kRefused,      // config_error: credentials, region or certificate
   kFailed,       // io_error

@@ -2,6 +2,7 @@
 #include "loader/far/transfer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -11,20 +12,24 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/credential_sources.h"
 #include "loader/far/limiter.h"
 #include "loader/far/link_stats.h"
 #include "loader/far/url.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr int kMostRequests = 16;          // at a time and process
 constexpr int kAttemptsAtUnknownHost = 3;  // of one that has never answered: more likely a wrong name than a bad hour
-constexpr double kWaitStep_s = 0.25;
+constexpr double kWaitStep_s = 0.1;
 constexpr uint64_t kUnknownSize = UINT64_MAX;  // an answer without Content-Length
+
+std::atomic<int64_t> g_last_byte_ns{0};  // of all transfers of this process
 
 RequestLimiter& limiter() {
   static auto& limiter = *new RequestLimiter(kMostRequests);
@@ -84,6 +89,7 @@ class Run {
 
   ObjectFacts whole() {
     while (!is_done_) {
+      if (!goes_on()) throw given_up();
       const HttpResponse response = attempt();
       if (!is_done_) follow(response);
     }
@@ -100,13 +106,14 @@ class Run {
     HttpRequest request = origin_.request(wish_.address, std::move(headers));
     request.on_new_connection = is_on_new_connection_ || wish_.on_new_connection;
     request.stall_timeout_s = environment_seconds("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
-    request.on_wait = callbacks_.on_wait;
+    request.on_wait = [this] { return goes_on() && !is_patience_over(); };
     host_ = host_of(request.url);
     is_first_ = true;
     is_wrong_range_ = false;
     HttpResponse response;
     {
-      const RequestLimiter::Turn turn(limiter(), callbacks_.on_wait);
+      const RequestLimiter::Turn turn(limiter(), [this] { return waits_for_turn(); });
+      if (!goes_on()) throw given_up();
       const int64_t begin_ns = now_ns();
       std::optional<Flow> flow;
       response = origin_.exchange(request, [&](const HttpResponse& head, std::span<const uint8_t> bytes) {
@@ -123,7 +130,9 @@ class Run {
     // However the connection ends once all is there.
     else if (!is_first_ && reached_ == end())
       attempt.end = Attempt::End::kAnswered;
-    if (!callbacks_.on_wait()) throw given_up();
+    else if (is_patience_over() && attempt.end == Attempt::End::kAnswered && attempt.status < 300)
+      attempt.end = Attempt::End::kStalled;
+    if (!goes_on()) throw given_up();
     const bool is_good = attempt.end == Attempt::End::kAnswered && (attempt.status == 200 || attempt.status == 206);
     if (is_good && is_first_) open(response);  // an empty body
     if (is_good && !is_wrong_range_) {
@@ -181,6 +190,7 @@ class Run {
       failures_ = 0;
       has_renewed_ = false;  // keys may end more than once in a long transfer
       last_byte_ns_ = now_ns();
+      g_last_byte_ns = last_byte_ns_;
     }
     at_ += bytes.size();
     return at_ <= end();  // an answer that is read to its end leaves its connection for the next request
@@ -208,6 +218,8 @@ class Run {
                                   in_quotes(response.header("date")), "; expected a clock that is set"));
       case Verdict::kRestart:
         throw ObjectChanged{"the service says that it is another object than before (412)"};
+      case Verdict::kOutOfFiles:
+        throw OutOfFiles(wish_.address);
       case Verdict::kMissing:
         throw MissingObject(concat(wish_.address, ": no such object (", status_of(response), "); expected one"),
                             response.attempt.code);
@@ -221,15 +233,10 @@ class Run {
   void wait(const HttpResponse& response) {
     ++failures_;
     count_retry(kind_of(response.attempt));
-    const double patience_s = environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300);
     const double most_attempts = environment_seconds("AWS_MAX_ATTEMPTS", 0);
-    const double waited_s = static_cast<double>(now_ns() - last_byte_ns_) * 1e-9;
     const bool is_unknown = !response.attempt.has_host_answered && failures_ >= kAttemptsAtUnknownHost;
-    if (is_unknown || waited_s > patience_s || (most_attempts > 0 && failures_ >= most_attempts)) {
-      throw io_error(concat(wish_.address, ": ", status_of(response), ", ", failures_, " times in ",
-                            static_cast<int64_t>(waited_s), " s; expected ",
-                            is_unknown ? "a host that answers" : "a service that comes back"));
-    }
+    if (is_unknown || is_patience_over() || (most_attempts > 0 && failures_ >= most_attempts))
+      throw failure(response, is_unknown ? "a host that answers" : "a service that comes back");
     // A stalled connection has already waited.
     const bool is_stalled = response.attempt.end == Attempt::End::kStalled && failures_ == 1;
     double left_s = is_stalled ? 0 : back_off_s(failures_, jitter(), response.attempt.retry_after_s);
@@ -237,10 +244,25 @@ class Run {
       const double step_s = std::min(left_s, kWaitStep_s);
       std::this_thread::sleep_for(std::chrono::duration<double>(step_s));
       left_s -= step_s;
-      if (!callbacks_.on_wait()) throw given_up();
+      if (!goes_on()) throw given_up();
+      if (is_patience_over()) throw failure(response, "a service that comes back");
     }
   }
 
+  /// Whether somebody still waits for this transfer.
+  bool goes_on() const { return callbacks_.on_wait() && !is_interrupted(); }
+  /// Others have the turns: that a byte came to one of them counts as one that came here.
+  bool waits_for_turn() {
+    last_byte_ns_ = std::max(last_byte_ns_, g_last_byte_ns.load());
+    return goes_on() && !is_patience_over();
+  }
+  double waited_s() const { return static_cast<double>(now_ns() - last_byte_ns_) * 1e-9; }
+  bool is_patience_over() const { return waited_s() >= patience_s_; }
+
+  Error failure(const HttpResponse& response, const char* expected) const {
+    return io_error(concat(wish_.address, ": ", status_of(response), ", ", failures_, " times in ",
+                           static_cast<int64_t>(waited_s()), " s; expected ", expected));
+  }
   Error given_up() const {
     return io_error(
         concat(wish_.address, ": the transfer was given up at byte ", reached_, "; expected nobody to wait for it"));
@@ -250,6 +272,7 @@ class Run {
     if (attempt.end == Attempt::End::kWrongRange)
       return concat("Content-Range is ", in_quotes(range_text_), " for bytes from ", reached_, " on");
     if (attempt.end != Attempt::End::kAnswered && !response.problem.empty()) return shortened(response.problem);
+    if (attempt.end == Attempt::End::kStalled) return concat("no byte after byte ", reached_);
     if (attempt.end == Attempt::End::kLost) return concat("the connection ended at byte ", reached_);
     return concat("status ", attempt.status, attempt.code.empty() ? "" : " ", attempt.code);
   }
@@ -277,6 +300,7 @@ class Run {
   uint64_t reached_, at_ = 0, skipped_until_ = 0;  // at_: where the next byte of this answer lies
   int failures_ = 0;
   int64_t last_byte_ns_;
+  const double patience_s_ = environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300);
   bool is_done_ = false, is_first_ = true, is_wrong_range_ = false, is_on_new_connection_ = false;
   bool has_renewed_ = false, has_set_clock_ = false, is_html_ = false;
 };

@@ -15,7 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
+#include "core/error.h"
 #include "loader/batch/ring.h"
+#include "loader/files/interrupt.h"
+#include "tests/support/testing.h"
 
 namespace penstock::detail {
 namespace {
@@ -241,6 +245,39 @@ TEST(ThreadCountersTest, ACounterThatHasGoneDownMakesAllUnknown) {
   EXPECT_FALSE(used_between(start, {150, 0, {5, 4096}}));
   EXPECT_FALSE(used_between(start, {150, 20, {0, 4096}}));
   EXPECT_FALSE(used_between(start, {150, 20, {5, 0}}));
+}
+
+/// What the rows of a ring wait for far away: until somebody interrupts it, or for 20 s, which is then noted.
+class FarWait {
+ public:
+  Ring::Fill fill() {
+    return [this](int64_t, int, int64_t, int64_t, int) {
+      has_begun = true;
+      const int64_t begin_ns = now_ns();
+      while (!is_interrupted() && ms_since(begin_ns) < 20e3) std::this_thread::yield();
+      if (!is_interrupted()) was_waited_for = true;
+    };
+  }
+  std::atomic<bool> has_begun{false}, was_waited_for{false};
+};
+
+TEST(RingInterruptTest, DroppingARingInterruptsWhatItsWorkersWaitFor) {
+  FarWait far;
+  {
+    Ring ring({.workers = 2, .prefetch = 2, .rows = 4}, far.fill());
+    ring.restart(0, 8);
+    while (!far.has_begun) std::this_thread::yield();
+  }
+  EXPECT_FALSE(far.was_waited_for);
+}
+
+TEST(RingInterruptTest, WithoutWorkersWhatOnWaitThrowsEndsTheWait) {
+  FarWait far;
+  Ring ring({.workers = 0, .rows = 4, .on_wait = [] { throw io_error("a fetch: was stopped; expected no signal"); }},
+            far.fill());
+  ring.restart(0, 8);
+  EXPECT_EQ(message_of(ErrorKind::kIo, [&] { ring.take(); }), "a fetch: was stopped; expected no signal");
+  EXPECT_FALSE(far.was_waited_for);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "loader/far/link_stats.h"
 #include "loader/far/transfer.h"
+#include "loader/files/interrupt.h"
 #include "tests/support/testing.h"
 
 namespace penstock {
@@ -115,6 +116,14 @@ TEST(LinkStatsTest, CountsShardsRetriesAndWhatCameTwice) {
   EXPECT_EQ(plus(got, got).retries.at("503"), 4);
   EXPECT_THAT(link_text(got), testing::HasSubstr("1 evicted; 1 stall of 2000 ms together; tried again: 503 2, lost 1"));
   EXPECT_EQ(link_text({}), "");
+}
+
+TEST_F(EmulatedLinkTest, ATransferThatIsInterruptedIsGivenUp) {
+  behind_sim_link("--sim-link", "10000ms,1kB/s", (folder_.path() / "file").string());
+  const detail::InterruptScope::Check is_over = [asked = 0]() mutable { return ++asked > 2; };
+  const detail::InterruptScope scope(is_over);
+  EXPECT_THAT(message_of(ErrorKind::kIo, [&] { detail::transfer_whole(*origin_, address_, UINT64_MAX); }),
+              testing::HasSubstr("the transfer was given up at byte 0"));
 }
 
 TEST(LinkStatsTest, TransfersBesideEachOtherTakeTheirTimeOnce) {

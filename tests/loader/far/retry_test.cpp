@@ -35,6 +35,7 @@ TEST(RetryTest, EveryBrokenConnectionHasItsVerdict) {
   for (const auto end : {Attempt::End::kNoHost, Attempt::End::kLost, Attempt::End::kWrongRange, Attempt::End::kOther})
     EXPECT_EQ(far_verdict(end), Verdict::kAgain);
   EXPECT_EQ(far_verdict(Attempt::End::kStalled), Verdict::kReconnect);
+  EXPECT_EQ(far_verdict(Attempt::End::kOutOfFiles), Verdict::kOutOfFiles);
   EXPECT_EQ(far_verdict(Attempt::End::kDistrusted), Verdict::kRefused);
   EXPECT_EQ(far_verdict(Attempt::End::kRedirects), Verdict::kFailed);
 }
