@@ -6,7 +6,7 @@
 #include <string>
 
 #include "loader/cache/cache_options.h"
-#include "loader/far/emulated_link.h"
+#include "loader/far/sim_link.h"
 
 namespace penstock {
 

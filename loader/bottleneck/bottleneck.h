@@ -22,13 +22,6 @@ struct Prediction {
   double images_per_second = 0, low = 0, high = 0;
 };
 
-/// The rate over another link, or with another cache and in epochs after the first, with the run's own workers.
-struct LinkPrediction {
-  double link_factor = 1;    ///< Of the rate of the link.
-  uint64_t cache_bytes = 0;  ///< 0: the run's own.
-  double images_per_second = 0;
-};
-
 struct Bottleneck {
   Resource bound = Resource::kCompute;
   int best_workers = 0;  ///< The number advised: more if that gives 5 % or more, fewer if they are enough.
@@ -59,18 +52,6 @@ Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<Updat
 /// 13,900 images/s: 2.9 % too much`. `who` is "runs/a (1 worker)", `what` is "2 workers".
 std::string promise_text(const std::string& who, const std::string& what, const Prediction& promised,
                          const LoopMeasurement& run);
-
-namespace detail {
-
-/// A rate within 2 % of the best counts as the best, so that fewer threads are advised.
-inline constexpr double kAsGood = 1.02;
-/// Two runs of one command differ by up to 5 % (docs/reports/finding.md: ranges over repeats). Therefore more workers
-/// are advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 %
-/// longer. Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more
-/// worker would give 1.05x".
-inline constexpr double kNoise = 1.05;
-
-}  // namespace detail
 
 std::string rate_text(double images_per_second);  ///< "14,300 images/s"
 const char* name_of(Resource bound);              ///< load, storage, compute, communication, cores, bubble, part

@@ -91,6 +91,13 @@ struct LoopMeasurement {
   double coefficient_share = 0;  ///< Bytes that --encode coef would store / bytes stored now; 0: not known, or no gain.
 };
 
+/// The rate over another link, or with another cache and in epochs after the first, with the run's own workers.
+struct LinkPrediction {
+  double link_factor = 1;    ///< Of the rate of the link.
+  uint64_t cache_bytes = 0;  ///< 0: the run's own.
+  double images_per_second = 0;
+};
+
 /// Fills in the gain of the storage and how long it is busy. `one` and `most` are its rates in bytes per second for one
 /// reader and for many; 0: not measured.
 ///
@@ -104,6 +111,18 @@ void settle_storage(LoopMeasurement& run, double one, double most);
 /// The same step over another link or with another cache: `rate_factor` times the bytes per second, `bytes_factor`
 /// times the bytes. Delays stay per byte fetched what they are.
 StepCosts with_link(StepCosts times, double rate_factor, double bytes_factor);
+
+namespace detail {
+
+/// A rate within 2 % of the best counts as the best, so that fewer threads are advised.
+inline constexpr double kAsGood = 1.02;
+/// Two runs of one command differ by up to 5 % (docs/reports/finding.md: ranges over repeats). Therefore more workers
+/// are advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 %
+/// longer. Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more
+/// worker would give 1.05x".
+inline constexpr double kNoise = 1.05;
+
+}  // namespace detail
 
 /// Mean number of cores that other programs had.
 double other_cores(const LoopMeasurement& run);

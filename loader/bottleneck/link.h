@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/bottleneck/bottleneck.h"
+#include "loader/bottleneck/bottleneck_model.h"
 
 namespace penstock::detail {
 

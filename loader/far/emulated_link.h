@@ -1,39 +1,14 @@
-// An emulated link: local files come with the delay and at the rate of a network (`--sim-link 20ms,100MB/s`).
+// An emulated link: local files come with the delay and at the rate of a network, which sim_link() says.
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "loader/far/origin.h"
 
-namespace penstock {
-
-/// The environment variable of `--sim-link`, by which ranks that a process starts have it as well.
-constexpr const char* kSimLinkVariable = "PENSTOCK_SIM_LINK";
-constexpr const char* kSimScheme = "sim:";  ///< `sim:FOLDER` is the local folder, over the emulated link.
-
-struct LinkSpeed {
-  double delay_ms = 0;          ///< From a request to its first byte.
-  double bytes_per_second = 0;  ///< Of all requests of a process together.
-};
-
-/// Of `20ms,100MB/s`, in this order, or of the rate alone. Units of the rate are kB, MB and GB, powers of 1000. Throws
-/// config_error, which begins with `where` ("--sim-link:"), for another text.
-LinkSpeed parse_link_speed(const std::string& where, const std::string& text);
-
-/// The speed that PENSTOCK_SIM_LINK names; none where it is not set. Throws as parse_link_speed().
-std::optional<LinkSpeed> sim_link();
-
-/// Checks `speed`, sets PENSTOCK_SIM_LINK to it, and returns the address of `folder` behind that link. Throws
-/// config_error as parse_link_speed(), and where `folder` is far already.
-std::string behind_sim_link(const std::string& where, const std::string& speed, const std::string& folder);
-
-namespace detail {
+namespace penstock::detail {
 
 /// Files of addresses `sim:PATH`. Bytes of all requests of the process pass one token bucket, which holds the bytes of
 /// 5 ms: so that a thread that wakes late does not lose them.
 std::unique_ptr<Origin> make_emulated_origin();
 
-}  // namespace detail
-}  // namespace penstock
+}  // namespace penstock::detail

@@ -9,7 +9,7 @@
 #include "loader/bottleneck/observe.h"
 #include "loader/bottleneck/watch.h"
 #include "loader/cache/cache_options.h"
-#include "loader/far/emulated_link.h"
+#include "loader/far/sim_link.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 

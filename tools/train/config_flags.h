@@ -6,11 +6,6 @@
 
 namespace penstock {
 
-inline constexpr const char* kConfigHelp =
-    "take the flags in this file: the options.json of a run, what --print-config prints, or a JSON object with some of "
-    "their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, resume, rank, world-size "
-    "and dist-url, so that a run that is repeated has a folder of its own and starts from the beginning";
-
 /// The words of a command line, the program's name first, with the flags of --config in its place, as if they had been
 /// typed: those that differ from what they would be otherwise, and are not typed under any of their names. Words with
 /// no --config, or with several, are as they were.

@@ -13,7 +13,6 @@
 #include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
-#include "tools/train/config_flags.h"
 #include "tools/train/data_flags.h"
 #include "tools/train/earlier_flags.h"
 #include "tools/train/mode_flags.h"
@@ -22,6 +21,11 @@
 
 namespace penstock {
 namespace {
+
+constexpr const char* kConfigHelp =
+    "take the flags in this file: the options.json of a run, what --print-config prints, or a JSON object with some of "
+    "their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, resume, rank, world-size "
+    "and dist-url, so that a run that is repeated has a folder of its own and starts from the beginning";
 
 void add_model_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Model and optimisation";

@@ -1,7 +1,7 @@
 // is_emulated(): whether a run stands for another machine, in its device, its loader, its network or its link.
 #pragma once
 
-#include "loader/far/emulated_link.h"
+#include "loader/far/sim_link.h"
 #include "train/options/options.h"
 
 namespace penstock {

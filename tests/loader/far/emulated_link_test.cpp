@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "loader/far/link_stats.h"
+#include "loader/far/sim_link.h"
 #include "loader/far/transfer.h"
 #include "loader/files/interrupt.h"
 #include "tests/support/testing.h"

@@ -11,7 +11,7 @@
 
 #include "core/machine.h"
 #include "core/text.h"
-#include "loader/far/emulated_link.h"
+#include "loader/far/sim_link.h"
 #include "tests/train/small_dataset.h"
 #include "train/nn/model.h"
 #include "train/options/flag_table.h"
