@@ -1,13 +1,14 @@
 // link_json(): LinkStats for files and for programs.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "loader/far/link_stats.h"
 
 namespace penstock {
 
-/// Every count by its name, `over_bytes`, and the rate as `bytes_per_second`.
-nlohmann::ordered_json link_json(const LinkStats& link);
+/// A JSON object with every count by its name, `over_bytes`, and the rate as `bytes_per_second`. As text, so that who
+/// includes this needs no library of JSON.
+std::string link_json(const LinkStats& link);
 
 }  // namespace penstock

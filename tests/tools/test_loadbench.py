@@ -192,7 +192,7 @@ def test_several_data_sets_are_mixed(data, tmp_path):
     done = loadbench("--data", data, "--also", tmp_path / "other", "--digest", "--workers", 1, "--epochs", 1,
                      "--sampler", "mix(proportion=3:1,rows=400)")
     assert done.returncode == 0, done.stderr
-    assert f"300 of {data / 'train'} (200 samples), 100 of {tmp_path / 'other/train'} (60 samples)" in done.stdout
+    assert f"300 of {data / 'train'} (200 samples, up to 2 times each), 100 of {tmp_path / 'other/train'} (60 samples, up to 2 times each)" in done.stdout
     wrong = loadbench("--data", data, "--also", tmp_path / "other", "--sampler", "mix(proportion=3)")
     assert wrong.returncode == 2 and wrong.stderr.startswith("loadbench: sampler mix: proportion has 1 numbers for 2 data sets")
 

@@ -63,10 +63,10 @@ def test_a_source_and_a_transform_are_those_of_the_stock_tools(installed, plugin
         return run(installed / "bin/loadbench", f"--plugin={plugin}", "--data", stripes, "--digest", "--epochs", 1,
                    "--augment", augment, "--workers", 1)
     # Inverting twice gives the same picture, and inverting once does not: the plug-in's edit reaches the pixels.
-    assert digest("invert(p=1),invert(p=1),normalize") == digest("normalize") != digest("invert(p=1),normalize")
-    assert "invert: turn levels round" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
+    assert digest("complement(p=1),complement(p=1),normalize") == digest("normalize") != digest("complement(p=1),normalize")
+    assert "complement: turn levels round" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
     assert "unknown key \"q\"" in refusal(installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--augment",
-                                          "invert(q=1)")
+                                          "complement(q=1)")
 
 
 def test_a_column_is_in_the_batches_of_the_stock_tools(installed, plugin, stripes):
@@ -130,7 +130,7 @@ def test_training_from_another_kind_of_files_gives_the_same_bits(memory, stripes
 
 
 def test_without_the_plug_in_its_names_are_unknown(installed, stripes):
-    assert "unknown transform \"invert\"" in refusal(installed / "bin/loadbench", "--data", stripes, "--augment", "invert")
+    assert "unknown transform \"complement\"" in refusal(installed / "bin/loadbench", "--data", stripes, "--augment", "complement")
 
 
 def test_a_plug_in_of_another_version_is_refused_before_it_runs(installed, plugin, stripes, tmp_path):
@@ -198,21 +198,21 @@ def test_a_plug_in_is_taken_once(installed, plugin, stripes, tmp_path):
         assert f"--plugin {again}: is loaded already, as {plugin}" in refusal(*loadbench, again)
     copy = tmp_path / "copy.so"
     shutil.copy(plugin, copy)
-    assert f"--plugin {copy}: transform invert is there already" in refusal(*loadbench, copy)
+    assert f"--plugin {copy}: transform complement is there already" in refusal(*loadbench, copy)
 
 
 @pytest.fixture(scope="module")
 def train(installed, plugin, stripes):
     """`train` on the plug-in's data, with both plug-ins."""
     return [installed / "bin/train", "--plugin", plugin, "--plugin", plugin.parent / "libtraining.so", "--data", stripes,
-            "--threads", 1, "-j", 1, "--device", "cpu", "--augment", "invert"]
+            "--threads", 1, "-j", 1, "--device", "cpu", "--augment", "complement"]
 
 
 def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, train, plugin, tmp_path):
     out = tmp_path / "run"
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
-    assert f"plug-in {plugin}: transform invert, source stripes, column halves\n" in printed
+    assert f"plug-in {plugin}: transform complement, source stripes, column halves\n" in printed
     assert f"plug-in {training}: arch spreads, arch edges, mode signs, optimizer signum, loss brier, schedule in-order\n" in printed
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
     options = json.loads((out / "options.json").read_text())
@@ -278,7 +278,7 @@ def test_ranks_and_studies_have_the_plug_ins_too(train, tmp_path):
     printed = run(*train, "--arch", "spreads", "--mode", "ddp", "--nproc", 2, "--optimizer", "signum(beta=0.5)", "--epochs", 1,
                   "--out", tmp_path / "run")
     assert "2 ranks started by penstock" in printed and "optimizer signum(beta=0.5): --lr 0.001" in printed
-    run(train[0], "study", *train[1:7], "--threads", 1, "--device", "cpu", "--augment", "invert", "--arch", "spreads",
+    run(train[0], "study", *train[1:7], "--threads", 1, "--device", "cpu", "--augment", "complement", "--arch", "spreads",
         "--workers", "0,1", "--epochs", 1, "--out", tmp_path / "study")
 
 

@@ -76,12 +76,12 @@ def test_ranks_with_other_pretrained_weights_are_refused(cache, tmp_path):
 
 
 def test_every_flag_stands_in_options_json(cache, tmp_path):
-    """Whoever adds a flag says in the flag table whether ranks must agree on it."""
+    """Whoever adds a flag says in the flag table whether ranks must agree on it. Of --config ranks get the flags in the file."""
     flags = re.findall(r"^ +(?:-\w,\s*)?(--[\w,-]+)", run(cache, "--help").stdout, re.MULTILINE)
     assert len(flags) > 30
     options = run_options(cache, tmp_path)
     for names in flags:
-        long = {name[2:] for name in names.split(",") if name.startswith("--")} - {"help", "version"}
+        long = {name[2:] for name in names.split(",") if name.startswith("--")} - {"help", "version", "config", "print-config"}
         assert not long or long & set(options), f"{names} is not in the flag table"
 
 

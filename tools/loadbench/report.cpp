@@ -44,7 +44,7 @@ Json run_json(const BenchRun& run) {
           {"read_ahead_count", run.statistics.read_ahead_count},
           {"dropped_count", run.statistics.dropped_count},
           {"other_cores", run.other_cores},
-          {"link", link_json(run.statistics.link)},
+          {"link", nlohmann::ordered_json::parse(link_json(run.statistics.link))},
           {"slot_bytes", run.slot_bytes},
           {"resident_bytes", run.resident_bytes},
           {"stages",

@@ -241,7 +241,7 @@ std::string add_waits(const RunMeasurement& run, const std::string& line_end, nl
 
 std::string add_link(const LinkStats& link, nlohmann::ordered_json& summary) {
   if (!link.is_used()) return "";
-  summary["link"] = link_json(link);
+  summary["link"] = nlohmann::ordered_json::parse(link_json(link));
   return link_text(link) + "\n";
 }
 

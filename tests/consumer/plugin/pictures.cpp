@@ -1,4 +1,4 @@
-// A plug-in by another project for all tools: the transform `invert`, the source `stripes` and the column `halves`.
+// A plug-in by another project for all tools: the transform `complement`, the source `stripes` and the column `halves`.
 #include <cstring>
 
 #include "augment/transform.h"
@@ -27,7 +27,7 @@ class Invert final : public Transform {
 };
 
 const Registered<TransformKind> kInvert{
-    "invert", {"p"}, "turn levels round with probability p (default 0.5)", [](const Spec& spec, const DataStatistics&) {
+    "complement", {"p"}, "turn levels round with probability p (default 0.5)", [](const Spec& spec, const DataStatistics&) {
       return std::make_unique<Invert>(spec.get("p", 0.5));
     }};
 
