@@ -29,6 +29,10 @@ void check_has_colors(const Spec& spec, const DataStatistics& statistics) {
                             "; expected 1 or 3 channels of u8"));
 }
 
+std::string off_epoch_text(const BatchMix& mix) {
+  return mix.off_epoch == INT64_MAX ? "none" : std::to_string(mix.off_epoch);
+}
+
 /// The mix of a list of the transforms `names`, the last of which is `spec`, and which had the mix `before` without it.
 BatchMix joined(const Spec& spec, const std::vector<std::string>& names, const BatchMix& before, const BatchMix& mix) {
   if (before.kind == BatchMix::Kind::kNone) return mix;
@@ -36,8 +40,9 @@ BatchMix joined(const Spec& spec, const std::vector<std::string>& names, const B
     throw config_error(concat(spec.where(), ": occurs twice; expected at most one mixup and one cutmix"));
   const bool is_mixup = mix.kind == BatchMix::Kind::kMixup;
   if (before.off_epoch != mix.off_epoch)
-    throw config_error(concat(spec.where(), ": ends at another epoch than ", is_mixup ? "cutmix" : "mixup",
-                              "; expected the same off-epoch of both"));
+    throw config_error(concat(spec.where(), ": off-epoch is ", off_epoch_text(mix), ", and that of ",
+                              is_mixup ? "cutmix" : "mixup", " is ", off_epoch_text(before),
+                              "; expected the same of both"));
   return is_mixup ? switched(mix, before) : switched(before, mix);
 }
 

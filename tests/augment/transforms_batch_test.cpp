@@ -128,7 +128,7 @@ TEST(BatchPlanTest, SpecsAreReadAndRefused) {
   EXPECT_EQ(refusal("mixup,cutmix(switch=2)"), "transform cutmix: switch is 2; expected 0 to 1");
   EXPECT_EQ(refusal("mixup(off-epoch=0)"), "transform mixup: off-epoch is 0; expected 1 or more");
   EXPECT_EQ(refusal("mixup(off-epoch=3),cutmix"),
-            "transform cutmix: ends at another epoch than mixup; expected the same off-epoch of both");
+            "transform cutmix: off-epoch is none, and that of mixup is 3; expected the same of both");
 }
 
 TEST(BatchPlanTest, AListWithBothSwitchesBetweenThem) {

@@ -67,7 +67,7 @@ def epoch_of(data, augment, epoch=0, **options):
     return list(loader)
 
 
-@pytest.mark.parametrize("augment", ["normalize,erase(value=random)", "flip,normalize,mixup,cutmix(switch=0.4,off-epoch=3)"])
+@pytest.mark.parametrize("augment", ["normalize,erase(value=random)", "flip,normalize,mixup(off-epoch=3),cutmix(switch=0.4,off-epoch=3)"])
 def test_any_number_of_workers_gives_the_same_bits(digits, augment):
     one, *others = [[batch.images.tobytes() for batch in epoch_of(digits, augment, workers=workers)] for workers in (0, 1, 3)]
     assert others == [one, one]

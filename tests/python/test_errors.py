@@ -53,8 +53,7 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"augment": "flip("}, None),
 ])
 def test_wrong_options(digits, options, message):
-    expected = penstock.IoError if "split" in options and isinstance(options["split"], str) else penstock.ConfigError
-    said = failure(expected, penstock.Loader, digits, **options)
+    said = failure(penstock.ConfigError, penstock.Loader, digits, **options)
     assert message is None or said.startswith(message), said
 
 
