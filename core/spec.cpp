@@ -37,8 +37,8 @@ std::vector<std::string_view> split_top_level(std::string_view kind, std::string
       --depth;
     }
     if (depth < 0 || depth > 1 || (i == text.size() && depth != 0)) {
-      throw config_error(concat(kind, " ", in_quotes(text), ": unbalanced parentheses at character ", i,
-                                "; expected name(key=value,...)"));
+      throw config_error(concat(kind, " ", in_quotes(text), ": unbalanced ", braces > 0 ? "braces" : "parentheses",
+                                " at character ", i, "; expected name(key=value,...)"));
     }
   }
   return parts;

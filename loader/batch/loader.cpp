@@ -112,6 +112,7 @@ struct Loader::State {
                                               options.prefetch + detail::Ring::kHeldSlots);
   }
 
+  LinkStats link_before = link_stats();  // first: making what follows may fetch
   LoaderOptions options;
   detail::SizedMakers makers;
   int64_t batches;                                // per epoch
@@ -119,7 +120,6 @@ struct Loader::State {
   detail::Slots slots;
   std::vector<detail::RowWorker> workers;
   int64_t start_ns = now_ns();
-  LinkStats link_before = link_stats();
   detail::Histogram wait;
   std::atomic<uint64_t> batch_count{0}, ready_count{0};
   int64_t row_count = 0, corrupt_count = 0;  // that next() has returned

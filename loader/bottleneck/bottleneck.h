@@ -54,6 +54,6 @@ std::string promise_text(const std::string& who, const std::string& what, const 
                          const LoopMeasurement& run);
 
 std::string rate_text(double images_per_second);  ///< "14,300 images/s"
-const char* name_of(Resource bound);              ///< load, storage, compute, communication, cores, bubble, part
+const char* name_of(Resource bound);              ///< load, storage, link, compute, communication, cores, bubble, part
 
 }  // namespace penstock

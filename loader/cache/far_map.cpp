@@ -3,7 +3,10 @@
 
 #include <sys/mman.h>
 
+#include <chrono>
 #include <exception>
+#include <mutex>
+#include <thread>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -11,9 +14,13 @@
 #include "loader/cache/ahead.h"
 #include "loader/far/link_stats.h"
 #include "loader/files/checksum.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
+
+constexpr auto kMapStep = std::chrono::milliseconds(1);
+constexpr int kMapStepsPerQuestion = 100;
 
 /// Counts its life as a wait for a shard, if that is long enough to be one.
 class Stall {
@@ -59,7 +66,13 @@ void FarMap::release() const noexcept { state_.fetch_sub(kOneHold, std::memory_o
 
 void FarMap::bring() const {
   const Stall stall;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  // Another loader's thread may have it for as long as its fetch takes.
+  for (int step = 1; !lock.try_lock(); ++step) {
+    std::this_thread::sleep_for(kMapStep);
+    if (step % kMapStepsPerQuestion == 0 && is_interrupted())
+      throw io_error(concat(shard_.address, ": is being fetched; expected somebody who still waits for it"));
+  }
   if ((state_.load(std::memory_order_acquire) & kMapped) != 0) return;
   map_file(cache_.get(shard_));
   state_.fetch_or(kMapped, std::memory_order_release);

@@ -27,6 +27,7 @@ namespace penstock::detail {
 namespace {
 
 constexpr auto kStep = std::chrono::milliseconds(5);
+constexpr int kStepsPerQuestion = 20;  // asking takes Python's lock where the consumer makes its batches itself
 constexpr auto kWatchStep = std::chrono::milliseconds(50);
 constexpr int64_t kStoppedAfter_s = 3;
 constexpr int64_t kNoRoomAfter_ns = 60'000'000'000;
@@ -84,6 +85,7 @@ void ShardCache::keep_watch() {
     if (!line.empty()) std::fputs(line.c_str(), stderr);
     if (const uint64_t now = folder_.room_wishes(); std::exchange(seen, now) != now) drop_all();
   }
+  std::fputs(waits_.last_tick().c_str(), stderr);
 }
 
 void ShardCache::add(const std::string& xxh3, Droppable& holder) {
@@ -172,7 +174,7 @@ OpenFile ShardCache::get(const FarShard& shard) {
 OpenFile ShardCache::get_absent(const FarShard& shard) {
   bool is_beside = false;
   int64_t had_room_ns = now_ns();
-  for (;;) {
+  for (int step = 1;; ++step) {
     auto place = take(shard, CacheFolder::Evicts::kAny, is_beside);
     if (place.kind == CacheFolder::Place::Kind::kTaken) {
       // Another process may have finished it between the look and the lock.
@@ -194,8 +196,8 @@ OpenFile ShardCache::get_absent(const FarShard& shard) {
       had_room_ns = now_ns();
       is_beside = !place.path.empty() && has_stopped(place.path);
     }
-    if (is_interrupted())
-      throw io_error(concat(shard.address, ": is not in the cache; expected somebody to wait for it"));
+    if (step % kStepsPerQuestion == 0 && is_interrupted())
+      throw io_error(concat(shard.address, ": is not in the cache; expected somebody who still waits for it"));
     std::this_thread::sleep_for(kStep);
     if (auto file = open_whole(shard)) return file;
   }

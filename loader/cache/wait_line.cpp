@@ -53,6 +53,11 @@ std::string WaitLine::tick(int64_t now_ns, uint64_t fetched_bytes, bool is_emula
   return is_terminal_ ? kClearLine + line : line + "\n";
 }
 
+std::string WaitLine::last_tick() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(is_shown_, false) ? kClearLine : "";
+}
+
 std::string WaitLine::text(double seconds, uint64_t came, bool is_emulated) const {
   uint64_t done = 0, byte_count = 0;
   for (const auto& [xxh3, shard] : shards_) {

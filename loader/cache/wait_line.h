@@ -21,6 +21,7 @@ class WaitLine {
   /// What to write to stderr now, where `fetched_bytes` have come to this process until now; "" mostly. To be called a
   /// few times per second, by one thread.
   std::string tick(int64_t now_ns, uint64_t fetched_bytes, bool is_emulated);
+  std::string last_tick();  ///< What removes the line, when no tick follows.
 
  private:
   struct Shard {

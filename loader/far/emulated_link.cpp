@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kFirstPiece = 4096, kPiece = 1 << 18;
 constexpr int64_t kBucket_ns = 5'000'000;
-constexpr int64_t kWaitStep_ns = 250'000'000;
+constexpr int64_t kWaitStep_ns = 100'000'000;
 constexpr const char* kUrlBegin = "sim://link/";  // what follows is the path
 
 class EmulatedOrigin final : public Origin {

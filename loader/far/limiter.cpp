@@ -7,10 +7,14 @@
 namespace penstock::detail {
 
 RequestLimiter::Turn::Turn(RequestLimiter& limiter, const std::function<bool()>& on_wait) : limiter_(limiter) {
-  constexpr auto kStep = std::chrono::milliseconds(250);
+  constexpr auto kStep = std::chrono::milliseconds(100);
   std::unique_lock lock(limiter_.mutex_);
-  while (!limiter_.freed_.wait_for(lock, kStep, [this] { return limiter_.running_ < limiter_.limit_; }))
-    if (!on_wait()) break;
+  while (!limiter_.freed_.wait_for(lock, kStep, [this] { return limiter_.running_ < limiter_.limit_; })) {
+    lock.unlock();  // what is asked may take Python's lock and run its signal handlers, which may want a turn
+    const bool goes_on = on_wait();
+    lock.lock();
+    if (!goes_on) break;
+  }
   ++limiter_.running_;
 }
 

@@ -14,7 +14,7 @@ class RequestLimiter {
  public:
   explicit RequestLimiter(int most) : most_(most), limit_(most) {}
 
-  /// Waits for a turn, and has it until it is destroyed. Calls `on_wait` four times a second meanwhile, and goes ahead
+  /// Waits for a turn, and has it until it is destroyed. Calls `on_wait` every 100 ms meanwhile, with no lock held, and goes ahead
   /// without a turn when that returns false.
   class Turn {
    public:

@@ -57,7 +57,9 @@ std::string behind_sim_link(const std::string& where, const std::string& speed, 
   parse_link_speed(where, speed);
   if (!is_local(folder) && !folder.starts_with(kSimScheme))
     throw config_error(concat(where, " is ", in_quotes(speed), " with ", folder, "; expected a local data set"));
-  setenv(kSimLinkVariable, speed.c_str(), 1);
+  // Threads of an earlier loader read the environment, so that it is not written without need.
+  const char* const before = std::getenv(kSimLinkVariable);
+  if (before == nullptr || speed != before) setenv(kSimLinkVariable, speed.c_str(), 1);
   return folder.starts_with(kSimScheme) ? folder : kSimScheme + folder;
 }
 

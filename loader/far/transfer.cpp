@@ -264,8 +264,8 @@ class Run {
                            static_cast<int64_t>(waited_s()), " s; expected ", expected));
   }
   Error given_up() const {
-    return io_error(
-        concat(wish_.address, ": the transfer was given up at byte ", reached_, "; expected nobody to wait for it"));
+    return io_error(concat(wish_.address, ": the transfer was given up at byte ", reached_,
+                           "; expected somebody who still waits for it"));
   }
   std::string status_of(const HttpResponse& response) const {
     const auto& attempt = response.attempt;

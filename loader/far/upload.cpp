@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
@@ -78,6 +79,8 @@ class WriteRequest {
         throw refusal(response);
       case Verdict::kRefused:
         throw refusal(response);
+      case Verdict::kOutOfFiles:
+        throw OutOfFiles(address_);
       default:
         break;
     }

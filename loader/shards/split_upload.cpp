@@ -34,9 +34,10 @@ void make_own_folder(const fs::path& folder) {
 
 }  // namespace
 
-SplitUpload::SplitUpload(fs::path folder)
+SplitUpload::SplitUpload(fs::path folder, bool replaces)
     : folder_(std::move(folder)),
-      staging_(fs::temp_directory_path() / concat("penstock-pack-", hash_of_text(folder_.string()))) {
+      staging_(fs::temp_directory_path() / concat("penstock-pack-", hash_of_text(folder_.string()))),
+      replaces_(replaces) {
   make_own_folder(staging_);
 }
 
@@ -53,6 +54,10 @@ void SplitUpload::begin_to_replace() {
   std::call_once(has_begun_, [&] {
     const fs::path manifest = folder_ / "manifest.json";
     if (!files_of(folder_).exists(manifest)) return;
+    if (!replaces_)
+      throw config_error(concat(folder_.string(),
+                                ": a set has appeared there since this packing began; expected a new ",
+                                "address, or --force to replace it"));
     try {
       for (const auto& shard : read_manifest(folder_).shards) replaced_.push_back(shard.file);
     } catch (const Error& error) {  // a manifest that names nothing which could be removed

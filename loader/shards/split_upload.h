@@ -12,13 +12,15 @@ namespace penstock::detail {
 
 /// Shards are written to a folder of this machine, sent, and removed; the manifest is sent last. A set that is there
 /// is replaced: its manifest is removed before the first shard is sent, so that nobody reads old and new shards
-/// together, and those of its shards that the new manifest does not name at the end.
+/// together, and those of its shards that the new manifest does not name at the end. Where that packing is killed, the
+/// next one finds no manifest, and such shards stay.
 /// Errors: those of Files::upload(); config_error where the folder is another user's. Thread-safety: send() may be
 /// called on any thread.
 class SplitUpload {
  public:
-  /// `folder`: OUTPUT/<split>, an address.
-  explicit SplitUpload(std::filesystem::path folder);
+  /// `folder`: OUTPUT/<split>, an address. Without `replaces`, a set that is there when the first shard is sent is a
+  /// config_error, and stays.
+  SplitUpload(std::filesystem::path folder, bool replaces);
   /// Removes staging() if nothing is in it.
   ~SplitUpload();
   SplitUpload(const SplitUpload&) = delete;
@@ -37,6 +39,7 @@ class SplitUpload {
   void send_text(const std::filesystem::path& file);
 
   std::filesystem::path folder_, staging_;
+  const bool replaces_;
   std::once_flag has_begun_;
   bool is_replacing_ = false;          // whether there was a set
   std::vector<std::string> replaced_;  // its files

@@ -21,8 +21,8 @@ Plan nested_plan(const std::string& list, uint64_t id) {
 
 bool are_alike(const Plan& a, const Plan& b) {
   return a.map.xx == b.map.xx && a.map.xy == b.map.xy && a.map.x0 == b.map.x0 && a.map.yx == b.map.yx &&
-         a.filter == b.filter && a.fill == b.fill && a.color_step_count == b.color_step_count &&
-         a.color_steps == b.color_steps && a.output_width == b.output_width;
+         a.map.yy == b.map.yy && a.map.y0 == b.map.y0 && a.filter == b.filter && a.fill == b.fill &&
+         a.color_step_count == b.color_step_count && a.color_steps == b.color_steps && a.output_width == b.output_width;
 }
 
 TEST(ApplyTest, RunsItsWholeListOrNothing) {

@@ -69,6 +69,9 @@ def test_what_print_config_prints_is_a_config(cache, tmp_path):
     ('{"also": "x"}', 'also is "x"; expected a list of texts'),
     ('[1]', "holds a JSON array; expected an object of flags"),
     ('{"epochs": 3,\n "lr": }', "at line 2, column 8"),
+    ('{"lr": 1e999}', "out_of_range.406"),
+    ('{"data": {"percent-encoded": 5}}', 'expected a text'),
+    ('{"arch": "lenet\\u0000"}', "expected a text"),
 ])
 def test_a_wrong_file_is_named_with_the_key_or_line(cache, tmp_path, text, message):
     config = tmp_path / "wrong.json"
@@ -79,3 +82,10 @@ def test_a_wrong_file_is_named_with_the_key_or_line(cache, tmp_path, text, messa
 
 def test_a_file_that_is_not_there_is_named(cache, tmp_path):
     assert str(tmp_path / "none.json") in run(cache, "--config", tmp_path / "none.json", code=3).stderr
+
+
+def test_an_empty_name_and_a_run_that_is_resumed_are_refused(cache, tmp_path):
+    assert "--config is \"\"; expected a file" in run(cache, "--config=", "--check", code=2).stderr
+    (tmp_path / "run.json").write_text('{"epochs": 10}')
+    refused = run(cache, "--config", tmp_path / "run.json", "--resume", tmp_path / "a", "--check", code=2).stderr
+    assert refused.count("\n") == 1 and f"with --resume {tmp_path / 'a'}, which has options; expected one of the two" in refused

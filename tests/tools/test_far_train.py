@@ -1,4 +1,5 @@
 """Training on far data gives the model of local data, to the byte: one rank, and four on two nodes."""
+import json
 import subprocess
 
 import pytest
@@ -64,3 +65,16 @@ def test_four_ranks_on_two_nodes_fetch_into_a_cache_for_each(dataset, tmp_path):
     for node in (0, 1):
         cached = sorted((tmp_path / f"node-{node}").glob("*.shard"))
         assert 0 < len(cached) <= 16 and all(path.stat().st_size > 0 for path in cached)
+
+
+def test_a_simulated_link_gives_the_model_of_local_data_and_says_what_came(dataset, tmp_path):
+    local = train(dataset, tmp_path / "local")
+    link = ("--sim-link", "1ms,50MB/s", "--cache-dir", tmp_path / "cache")
+    assert train(dataset, tmp_path / "far", *link) == local
+    said = summary(tmp_path / "far")["link"]
+    stored = sum(shard["byte_count"] for shard in manifest_of(dataset / "train")["shards"])
+    assert said["emulated"] and said["fetched_bytes"] >= stored and said["over_bytes"] == 0
+    assert json.loads((tmp_path / "far/options.json").read_text())["data"] == str(dataset)
+    # What is resumed without the flag is read from its folder; with it, over the link again.
+    for words in ((), link):
+        train(dataset, tmp_path / "far", "--resume", "auto", "--epochs", "2", *words)

@@ -27,9 +27,10 @@ using WriteSplit =
                            const std::function<void(const UnpackProgress&)>& on_progress)>;
 
 /// Calls `write` for each split, prints a line about each, such as "data/train: 6 <unit>s<words>, 12 KB, 0.1 s, in
-/// files", and returns 0. The output appears whole or not at all; broken samples, which are left out of it, are no
-/// failure of the others. Throws config_error for an output that has something in it, what `write` throws, and what
-/// refuse() throws.
+/// files", and returns 0. What fails leaves nothing in the output, and what was killed leaves only a
+/// hidden folder that the next call clears, or, in the moment in which entries are renamed, some of them; broken
+/// samples, which are left out, are no failure of the others. Throws config_error for an output that has something in
+/// it, what `write` throws, and what refuse() throws.
 int write_back(const char* command, const WriteBackArguments& arguments, const char* unit, const std::string& words,
                const WriteSplit& write);
 

@@ -35,13 +35,15 @@ json read_config(const std::string& path) {
     auto config = json::parse(text);
     if (!config.is_object()) refuse(path, concat("holds a JSON ", config.type_name(), "; expected an object of flags"));
     return config;
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {  // a number may be too large as well
     refuse(path, concat(shortened(error.what()), "; expected a JSON object as in options.json"));
   }
 }
 
 bool is_text(const json& value) {
-  return value.is_string() || (value.is_object() && value.contains("percent-encoded"));
+  const bool is_encoded =
+      value.is_object() && value.contains("percent-encoded") && value["percent-encoded"].is_string();
+  return (value.is_string() || is_encoded) && text_in(value).find('\0') == std::string::npos;
 }
 
 /// Of the kind that the flag has. A text may also be written as a number (bias-decay).
@@ -80,7 +82,13 @@ bool names_flag(const std::string& word) { return word == kFlag || word.starts_w
 
 std::vector<std::string> with_config(const std::vector<std::string>& arguments) {
   const std::string path = typed_value(arguments, kFlag);
-  if (path.empty() || std::count_if(arguments.begin(), arguments.end(), names_flag) != 1) return arguments;
+  const auto count = std::count_if(arguments.begin(), arguments.end(), names_flag);
+  if (count == 1 && path.empty()) throw config_error(concat(kFlag, " is \"\"; expected a file"));
+  if (count != 1) return arguments;
+  // Which of the file's flags replace those of an earlier run could not be told from those that were never thought of.
+  if (const std::string resumed = typed_value(arguments, "--resume"); !resumed.empty() && resumed != "auto")
+    throw config_error(
+        concat(kFlag, " ", path, ": with --resume ", resumed, ", which has options; expected one of the two"));
   const auto config = read_config(path);
   const auto typed = without_flag(arguments, kFlag);
   const std::string typed_recipe = typed_value(typed, "--recipe");
@@ -93,6 +101,7 @@ std::vector<std::string> with_config(const std::vector<std::string>& arguments) 
     if (!usual.contains(key)) refuse(path, unknown_name("key", key, keys_of(usual)));
     if (!fits(value, usual[key]))
       refuse(path, concat(key, " is ", shortened(json_text(value)), "; expected ", kind_text(usual[key])));
+    if (key == "sim-link" && is_typed(replacing, "--data")) continue;  // the link is to the file's data
     if (kNotTaken.contains(key) || value == usual[key] || is_typed(replacing, "--" + key)) continue;
     if (!value.is_array())
       words.push_back(word_of(key, value));

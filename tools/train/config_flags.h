@@ -11,7 +11,7 @@ namespace penstock {
 /// no --config, or with several, are as they were.
 ///
 /// Errors: io_error for a file that cannot be read; config_error for one that holds no JSON object, an unknown key, or
-/// a value of another kind than the flag has, which names the file and the line or key.
+/// a value of another kind than the flag has, which names the file and the line or key, and for a run that is resumed.
 std::vector<std::string> with_config(const std::vector<std::string>& arguments);
 
 }  // namespace penstock

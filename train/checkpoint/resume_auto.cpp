@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/checkpoint/last_checkpoint.h"
+#include "train/options/emulated.h"
 #include "train/options/options_file.h"
 #include "train/tensor/out_of_memory.h"
 
@@ -18,10 +19,11 @@ namespace fs = std::filesystem;
 /// packed for minutes, and because checkpoints of earlier versions say nothing about them.
 void check_same_data_name(const TrainOptions& options) {
   const auto data = text_in(read_options(options.out).at("data"));
+  const std::string named = without_sim_link(options.data);
   std::error_code ignored;
-  if (data == options.data || fs::equivalent(data, options.data, ignored)) return;
+  if (data == named || fs::equivalent(data, named, ignored)) return;
   throw config_error(concat("--resume auto: ", options.out.string(), " holds a run on data ", in_quotes(data),
-                            "; expected ", in_quotes(options.data), ", as --data is, or another --out"));
+                            "; expected ", in_quotes(named), ", as --data is, or another --out"));
 }
 
 }  // namespace

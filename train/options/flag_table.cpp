@@ -1,7 +1,6 @@
 // Flag table: one row per flag, in the order of --help.
 #include "train/options/flag_table.h"
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.h"
@@ -26,15 +25,15 @@ constexpr FlagRange kFromZero{.least = 0}, kFromZeroOrAuto{.least = 0, .automati
 /// "" for -1, which stands for a flag that was not given.
 std::string given_number(double value) { return value == -1 ? "" : json_text(nlohmann::json(value)); }
 
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 std::vector<Flag> data_flags() {
   return {
-      {"data", kTrained, [](Options o) -> FlagValue { return o.data; }},
-      {"also", kTrained, [](Options o) -> FlagValue { return o.also; }},
+      {"data", kTrained, [](Options o) -> FlagValue { return without_sim_link(o.data); }},
+      {"also", kTrained,
+       [](Options o) -> FlagValue {
+         auto folders = o.also;
+         for (auto& folder : folders) folder = without_sim_link(folder);
+         return folders;
+       }},
       {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
       {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
       {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},
@@ -56,8 +55,7 @@ std::vector<Flag> data_flags() {
       {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
       {"cache-dir", kOwnAside, [](Options o) -> FlagValue { return o.cache_dir; }},
       {"cache-limit", kOwnAside, [](Options o) -> FlagValue { return o.cache_limit; }},
-      {"sim-link", kOwn,
-       [](Options o) -> FlagValue { return is_behind_sim_link(o) ? environment(kSimLinkVariable) : ""; }},
+      {"sim-link", kOwn, [](Options o) -> FlagValue { return is_behind_sim_link(o) ? sim_link_text() : ""; }},
   };
 }
 

@@ -87,6 +87,8 @@ RateSchedule::RateSchedule(const std::string& text) {
     if (name_ == "step") {
       every_ = checked(spec, "every", 0, 0, kLargest, "epochs, or 0 for shares of the run");
       gamma_ = checked(spec, "gamma", 0.1, 0, 1, "a factor, 0 to 1");
+      if (spec.has("gamma") && every_ == 0)
+        throw config_error(concat(spec.where(), ": gamma is ", gamma_, " without every; expected both"));
     }
     read_warm_up(spec);
   }
@@ -98,6 +100,9 @@ void RateSchedule::read_warm_up(const Spec& spec) {
              .start = checked(spec, "warmup-start", 0.01, 0, 1, "a factor, 0 to 1"),
              .is_constant = is_second(spec, "warmup-kind", "linear", "constant"),
              .is_inside = spec.get("warmup-inside", false)};
+  for (const char* key : {"warmup-start", "warmup-kind", "warmup-inside"})
+    if (warmup_.epochs == 0 && spec.has(key))
+      throw config_error(concat(spec.where(), ": has ", key, " and warmup is 0; expected warmup=EPOCHS"));
 }
 
 double RateSchedule::factor(int64_t step, int64_t step_count, int64_t epoch_steps) const {

@@ -27,10 +27,11 @@ class Spec;
 ///
 /// All others may begin with a warm-up of `warmup=W` epochs, or a part of one. With warmup-kind=linear it is a straight
 /// line from warmup-start=0.01 to 1, with constant it is warmup-start throughout. The schedule itself then has the
-/// steps after it, as in torchvision's references/classification/train.py (SequentialLR of LinearLR or ConstantLR and
-/// of CosineAnnealingLR, StepLR or PolynomialLR), and in timm's CosineLRScheduler, StepLRScheduler and PolyLRScheduler
-/// with warmup_prefix; with warmup-inside=true it counts all steps and the warm-up hides its first ones, as timm does
-/// without warmup_prefix. With per=epoch every step of an epoch has the factor of its first step.
+/// steps after it, as in torchvision's reference scripts (SequentialLR of LinearLR or ConstantLR and of
+/// CosineAnnealingLR or StepLR for classification, PolynomialLR for segmentation), and in timm's CosineLRScheduler,
+/// StepLRScheduler and PolyLRScheduler with warmup_prefix; with warmup-inside=true it counts all steps and the warm-up
+/// hides its first ones, as timm does without warmup_prefix. With per=epoch every step of an epoch has the factor of
+/// its first step.
 ///
 /// Errors: the constructor throws config_error for an unknown name or key, and for a value out of its range.
 /// Thread-safety: immutable.

@@ -239,7 +239,8 @@ std::string add_waits(const RunMeasurement& run, const std::string& line_end, nl
   return text;
 }
 
-std::string add_link(const LinkStats& link, nlohmann::ordered_json& summary) {
+std::string add_link(nlohmann::ordered_json& summary) {
+  const LinkStats link = link_stats();
   if (!link.is_used()) return "";
   summary["link"] = nlohmann::ordered_json::parse(link_json(link));
   return link_text(link) + "\n";

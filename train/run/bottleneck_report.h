@@ -35,8 +35,9 @@ nlohmann::ordered_json bottleneck_json(const LoopMeasurement& run, const RunBott
 /// Adds to `summary` what the ranks waited for each other, and returns the lines about it, each with `line_end`.
 std::string add_waits(const RunMeasurement& run, const std::string& line_end, nlohmann::ordered_json& summary);
 
-/// Adds to `summary` what came from far away to this process, and returns the line about it; "" where nothing did.
-std::string add_link(const LinkStats& link, nlohmann::ordered_json& summary);
+/// Adds to `summary` what came from far away to this process since it began, and returns the line about it; "" where
+/// nothing did.
+std::string add_link(nlohmann::ordered_json& summary);
 
 /// What predictions are made for: `workers`, `batch-size` and `micro-batches`, each with its value.
 using Settings = std::map<std::string, int64_t>;

@@ -107,8 +107,7 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
   if (!options.recipe.empty()) text += concat("recipe ", options.recipe, ": ", recipe_text(options.recipe), "\n");
   if (options.exact_shards > 0) text += exact_text(options);
   const Emulation& emulation = options.emulation;
-  if (is_behind_sim_link(options))
-    text += concat("emulated: a link of ", std::getenv(kSimLinkVariable), " to the data\n");
+  if (is_behind_sim_link(options)) text += concat("emulated: a link of ", sim_link_text(), " to the data\n");
   if (emulation.network) text += concat("emulated: a network of ", emulation.network->text, " between ranks\n");
   if (emulation.step_ns > 0 || emulation.load_ns > 0) {
     text += concat("emulated: ", static_cast<double>(emulation.step_ns) * 1e-6, " ms per step (0: the real one), ",

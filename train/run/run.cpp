@@ -281,7 +281,7 @@ class Run {
       summary["most_alive_activations"] = most_alive;
       summary["activation_bytes"] = *std::max_element(activations.begin(), activations.end());
     }
-    const std::string waits = add_waits(run, line_end(), summary) + add_link(result.loader.link, summary);
+    const std::string waits = add_waits(run, line_end(), summary) + add_link(summary);
     const auto replicas = strategy_->replica_use();
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
     const std::string bottleneck_report = result.step_count > 0 ? judge(run, summary) : std::string();
