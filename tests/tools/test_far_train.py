@@ -73,7 +73,7 @@ def test_a_simulated_link_gives_the_model_of_local_data_and_says_what_came(datas
     assert train(dataset, tmp_path / "far", *link) == local
     said = summary(tmp_path / "far")["link"]
     stored = sum(shard["byte_count"] for shard in manifest_of(dataset / "train")["shards"])
-    assert said["emulated"] and said["fetched_bytes"] >= stored and said["over_bytes"] == 0
+    assert said["emulated"] and said["fetched_bytes"] >= stored and said["over_bytes"] < 0.01 * stored
     assert json.loads((tmp_path / "far/options.json").read_text())["data"] == str(dataset)
     # What is resumed without the flag is read from its folder; with it, over the link again.
     for words in ((), link):
