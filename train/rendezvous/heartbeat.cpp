@@ -126,14 +126,16 @@ struct Heartbeat::State {
                          "them to run, they were killed or stopped, or their machines are gone"));
   }
 
-  /// Ranks that live: `peer`, or without one those that have begun fewer collectives than this one.
-  std::string blame_slow(int waited_seconds, int peer) const {
+  /// Ranks that live: `peer`, or without one those that have begun fewer collectives than this one. Nobody as long as
+  /// one of them has not been heard of after `since`: it may be falling silent.
+  std::string blame_slow(int waited_seconds, int peer, Clock::time_point since) const {
     std::vector<int> behind;
     if (peer >= 0) behind.push_back(peer);
     for (int other = 0; other < world_size; ++other)
       if (peer < 0 && other != rank && rows[static_cast<size_t>(other)].collectives < collectives.load())
         behind.push_back(other);
-    if (behind.empty()) return "";
+    const auto is_unheard = [&](int other) { return rows[static_cast<size_t>(other)].changed <= since; };
+    if (behind.empty() || std::ranges::any_of(behind, is_unheard)) return "";
     const int64_t step = rows[static_cast<size_t>(behind[0])].step;
     return concat(late(behind, waited_seconds),
                   plural(behind, ", it is alive", concat(", they are alive, rank ", behind[0])), " at step ", step,
@@ -218,7 +220,7 @@ void Heartbeat::run(const std::shared_ptr<State>& state, SignedStore given) {
 }
 
 std::string Heartbeat::explain(int waited_seconds, int peer) {
-  const auto deadline = Clock::now() + kExplainTime;
+  const auto began = Clock::now(), deadline = began + kExplainTime;
   std::unique_lock lock(state_->mutex);
   std::string found;
   while (found.empty()) {
@@ -227,7 +229,8 @@ std::string Heartbeat::explain(int waited_seconds, int peer) {
     if (found.empty()) found = state_->blame_store(waited_seconds);
     if (found.empty()) found = state_->blame_silent(waited_seconds);
     const bool is_over = Clock::now() >= deadline;
-    if (found.empty() && (is_over || waited_seconds > 0)) found = state_->blame_slow(waited_seconds, peer);
+    if (found.empty() && (is_over || waited_seconds > 0))
+      found = state_->blame_slow(waited_seconds, peer, is_over ? Clock::time_point::min() : began);
     if (!found.empty() || is_over) break;
     state_->changed.wait_for(lock, kRoundEvery / 10);
   }

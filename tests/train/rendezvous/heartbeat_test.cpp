@@ -55,6 +55,12 @@ TEST(HeartbeatTest, SeveralRanksAreSpokenOfInThePlural) {
             "speed, or a longer --timeout");
 }
 
+TEST(HeartbeatTest, ARankIsNotCalledAliveForWhatItSaidBeforeTheTimeWasUp) {
+  Heartbeat first(store_with({{"roll/1", "9 56 0"}}), 0, 2);  // what a rank wrote that was stopped since
+  first.begin_collective();
+  EXPECT_THAT(first.explain(1), MatchesRegex("rank 1 did not follow within 1 s, last heard of [0-9]+ s ago; .*"));
+}
+
 TEST(HeartbeatTest, TheFirstReasonCounts) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Heartbeat first(store, 0, 2), second(store, 1, 2);
