@@ -9,7 +9,7 @@ from far_server import FarServer
 from shardprep_tool import manifest_of, pack
 from train_tool import LAUNCHER_VARIABLES, free_port, summary
 
-WORDS = ("--arch", "lenet", "--batch-size", "32", "--workers", "1", "--threads", "1", "--device", "cpu", "--epochs", "2")
+WORDS = ("--arch", "lenet", "--batch-size", "32", "--workers", "1", "--threads", "1", "--device", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def environment(**more):
     return {name: value for name, value in clean(OMP_NUM_THREADS=1, **more).items() if name not in LAUNCHER_VARIABLES}
 
 
-def train(data, out, *words, **more):
-    done = subprocess.run([BIN / "train", "--data", data, "--out", out, *WORDS, *words], env=environment(**more),
+def train(data, out, *words, epochs=2, **more):
+    done = subprocess.run([BIN / "train", "--data", data, "--out", out, "--epochs", str(epochs), *WORDS, *words], env=environment(**more),
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return (out / "model.safetensors").read_bytes()
@@ -55,8 +55,8 @@ def test_four_ranks_on_two_nodes_fetch_into_a_cache_for_each(dataset, tmp_path):
             launched = {"RANK": rank, "WORLD_SIZE": 4, "LOCAL_RANK": rank % 2, "LOCAL_WORLD_SIZE": 2,
                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             ranks.append(subprocess.Popen(
-                [BIN / "train", "--data", "s3://b", "--out", tmp_path / "far", *WORDS, *words, "--cache-dir",
-                 tmp_path / f"node-{node}"], env={**environment(**s3(server)), **{k: str(v) for k, v in launched.items()}},
+                [BIN / "train", "--data", "s3://b", "--out", tmp_path / "far", "--epochs", "2", *WORDS, *words,
+                 "--cache-dir", tmp_path / f"node-{node}"], env={**environment(**s3(server)), **{k: str(v) for k, v in launched.items()}},
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
         assert [rank.returncode for rank in ranks] == [0] * 4, outputs
@@ -76,5 +76,6 @@ def test_a_simulated_link_gives_the_model_of_local_data_and_says_what_came(datas
     assert said["emulated"] and said["fetched_bytes"] >= stored and said["over_bytes"] < 0.01 * stored
     assert json.loads((tmp_path / "far/options.json").read_text())["data"] == str(dataset)
     # What is resumed without the flag is read from its folder; with it, over the link again.
-    for words in ((), link):
-        train(dataset, tmp_path / "far", "--resume", "auto", "--epochs", "2", *words)
+    for epochs, words in ((3, ()), (4, link)):
+        train(dataset, tmp_path / "far", "--resume", "auto", *words, epochs=epochs)
+        assert summary(tmp_path / "far").get("link", {}).get("emulated", False) == bool(words)
