@@ -14,8 +14,8 @@ class RequestLimiter {
  public:
   explicit RequestLimiter(int most) : most_(most), limit_(most) {}
 
-  /// Waits for a turn, and has it until it is destroyed. Calls `on_wait` every 100 ms meanwhile, with no lock held, and goes ahead
-  /// without a turn when that returns false.
+  /// Waits for a turn, and has it until it is destroyed. Calls `on_wait` every 100 ms meanwhile, with no lock held, and
+  /// goes ahead without a turn when that returns false.
   class Turn {
    public:
     Turn(RequestLimiter& limiter, const std::function<bool()>& on_wait);

@@ -105,8 +105,9 @@ class Packing {
         fields_(detail::packed_fields(source, options.storage)),
         members_(own_members()),
         key_(key()),
-        far_(is_local(options.output) ? nullptr
-                                      : std::make_unique<detail::SplitUpload>(options.output / options.split, options.force)),
+        far_(is_local(options.output)
+                 ? nullptr
+                 : std::make_unique<detail::SplitUpload>(options.output / options.split, options.force)),
         partial_(detail::open_partial(local_options(), key_, given_codebook(), empty_tally())),
         codebook_(partial_ ? detail::codebook_of(source, options, key_) : nullptr),
         encoder_(options.storage, codebook_) {}

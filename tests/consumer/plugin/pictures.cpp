@@ -27,9 +27,10 @@ class Invert final : public Transform {
 };
 
 const Registered<TransformKind> kInvert{
-    "complement", {"p"}, "turn levels round with probability p (default 0.5)", [](const Spec& spec, const DataStatistics&) {
-      return std::make_unique<Invert>(spec.get("p", 0.5));
-    }};
+    "complement",
+    {"p"},
+    "turn levels round with probability p (default 0.5)",
+    [](const Spec& spec, const DataStatistics&) { return std::make_unique<Invert>(spec.get("p", 0.5)); }};
 
 /// Grey pictures of horizontal (class 0) or vertical (class 1) stripes, which are 1 to 4 pixels wide.
 class Stripes final : public Source {
