@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 namespace penstock::detail {
@@ -56,8 +57,11 @@ TEST(HeartbeatTest, SeveralRanksAreSpokenOfInThePlural) {
 }
 
 TEST(HeartbeatTest, ARankIsNotCalledAliveForWhatItSaidBeforeTheTimeWasUp) {
-  Heartbeat first(store_with({{"roll/1", "9 56 0"}}), 0, 2);  // what a rank wrote that was stopped since
+  const auto store = store_with({{"roll/1", "9 56 0"}});  // what a rank wrote that was stopped since
+  Heartbeat first(store, 0, 2);
   first.begin_collective();
+  // In its second round it has read what was there in the first.
+  while (!store->check({"roll/0"}) || !store->get_to_str("roll/0").starts_with("2 ")) std::this_thread::yield();
   EXPECT_THAT(first.explain(1), MatchesRegex("rank 1 did not follow within 1 s, last heard of [0-9]+ s ago; .*"));
 }
 
