@@ -54,6 +54,22 @@ def test_typed_flags_and_recipes_replace_those_of_the_file(cache, tmp_path):
     assert printed(cache, "--config", config) == {**recipe, "batch-size": 64, "eval-at-end": False}
 
 
+def test_a_file_may_be_toml(cache, tmp_path):
+    config = tmp_path / "small.toml"
+    config.write_text('# why\nbatch-size = 50\nlr = 3e-4\nmomentum = 0.1\nplugin = []\n'
+                      'schedule = "cosine(warmup=5)"  # a line first\neval-at-end = true\n')
+    assert printed(cache, "--config", config, "--momentum", 0.7) == {
+        **printed(cache), "batch-size": 50, "lr": 3e-4, "momentum": 0.7, "schedule": "cosine(warmup=5)", "eval-at-end": True}
+
+
+def test_a_study_takes_a_file_without_what_it_varies(cache, tmp_path):
+    options = printed(cache, *FAST, "--mode", "ddp", "--nproc", 2, "-j", 5, "--seed", 9)
+    (tmp_path / "run.json").write_text(json.dumps(options))
+    run(cache, "study", "--config", tmp_path / "run.json", "--workers", "0,1", "--out", tmp_path / "study")
+    rows = [options_of(path.parent) for path in sorted(tmp_path.glob("study/runs/**/options.json"))]
+    assert {(row["mode"], row["nproc"], row["workers"], row["seed"]) for row in rows} == {("single", 1, 0, 9), ("single", 1, 1, 9)}
+
+
 def test_what_print_config_prints_is_a_config(cache, tmp_path):
     flags = [*SMALL, "--epochs", 1, "--augment", "crop(pad=2)", "--label-smoothing", 0.1]
     (tmp_path / "run.json").write_text(run(cache, *flags, "--print-config").stdout)
@@ -74,7 +90,21 @@ def test_what_print_config_prints_is_a_config(cache, tmp_path):
     ('{"arch": "lenet\\u0000"}', "expected a text"),
 ])
 def test_a_wrong_file_is_named_with_the_key_or_line(cache, tmp_path, text, message):
-    config = tmp_path / "wrong.json"
+    check_refused(cache, tmp_path / "wrong.json", text, message)
+
+
+@pytest.mark.parametrize("text, message", [
+    ('lr = \n', "line 1: "),
+    ('epochs = 3\nepochs = 4\n', "line 2: "),
+    ('[model]\narch = "lenet"\n', 'unknown key "model"'),
+    ('lr = 2026-11-25\n', 'lr is "2026-11-25"; expected a number'),
+    ('lr = nan\n', 'lr is "NaN"; expected a number'),
+])
+def test_a_wrong_toml_file_is_named_with_the_key_or_line(cache, tmp_path, text, message):
+    check_refused(cache, tmp_path / "wrong.toml", text, message)
+
+
+def check_refused(cache, config, text, message):
     config.write_text(text)
     line = run(cache, "--config", config, code=2).stderr
     assert line.startswith(f"train: --config {config}: ") and message in line and line.count("\n") == 1, line

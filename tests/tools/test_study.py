@@ -311,7 +311,6 @@ def test_every_row_is_checked_before_the_first_run(cache, tmp_path):
     (["--profile", "5"], "--profile 5: cannot be given to a study; expected no --profile"),
     (["--print-schedule"], "--print-schedule: cannot be given to a study; expected no --print-schedule"),
     (["--print-config"], "--print-config: cannot be given to a study; expected no --print-config"),
-    (["--config", "a.json"], "--config a.json: cannot be given to a study; expected its flags"),
     (["--check"], "--check: cannot be given to a study; expected no --check"),
     (["--epohcs", "2"], 'unknown flag "--epohcs"; did you mean "--epochs"?'),
     (["--emulate-step", "2"], '--emulate-step is "2"; expected a time with its unit'),

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "tools/train/earlier_flags.h"
 #include "tools/train/flags.h"
+#include "tools/train/toml_text.h"
 #include "train/launch/command.h"
 #include "train/options/options_file.h"
 #include "train/options/recipes.h"
@@ -32,9 +33,12 @@ const std::set<std::string> kNotTaken{"out", "resume", "rank", "world-size", "di
 json read_config(const std::string& path) {
   const std::string text = read_text(path);
   try {
+    if (path.ends_with(".toml")) return json::parse(json_of_toml(text));
     auto config = json::parse(text);
     if (!config.is_object()) refuse(path, concat("holds a JSON ", config.type_name(), "; expected an object of flags"));
     return config;
+  } catch (const toml_error& error) {
+    refuse(path, concat(shortened(error.what()), "; expected TOML, a flag per line as in lr = 0.1"));
   } catch (const json::exception& error) {  // a number may be too large as well
     refuse(path, concat(shortened(error.what()), "; expected a JSON object as in options.json"));
   }
@@ -80,7 +84,8 @@ bool names_flag(const std::string& word) { return word == kFlag || word.starts_w
 
 }  // namespace
 
-std::vector<std::string> with_config(const std::vector<std::string>& arguments) {
+std::vector<std::string> with_config(const std::vector<std::string>& arguments,
+                                     const std::set<std::string>& not_taken) {
   const std::string path = typed_value(arguments, kFlag);
   const auto count = std::count_if(arguments.begin(), arguments.end(), names_flag);
   if (count == 1 && path.empty()) throw config_error(concat(kFlag, " is \"\"; expected a file"));
@@ -102,7 +107,8 @@ std::vector<std::string> with_config(const std::vector<std::string>& arguments) 
     if (!fits(value, usual[key]))
       refuse(path, concat(key, " is ", shortened(json_text(value)), "; expected ", kind_text(usual[key])));
     if (key == "sim-link" && is_typed(replacing, "--data")) continue;  // the link is to the file's data
-    if (kNotTaken.contains(key) || value == usual[key] || is_typed(replacing, "--" + key)) continue;
+    if (kNotTaken.contains(key) || not_taken.contains(key)) continue;
+    if (value == usual[key] || is_typed(replacing, "--" + key)) continue;
     if (!value.is_array())
       words.push_back(word_of(key, value));
     else

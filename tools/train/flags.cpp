@@ -23,8 +23,9 @@ namespace penstock {
 namespace {
 
 constexpr const char* kConfigHelp =
-    "take the flags in this file: the options.json of a run, what --print-config prints, or a JSON object with some of "
-    "their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, resume, rank, world-size "
+    "take the flags in this file: the options.json of a run, what --print-config prints, or a JSON object or FILE.toml "
+    "with some of their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, resume, "
+    "rank, world-size "
     "and dist-url, so that a run that is repeated has a folder of its own and starts from the beginning";
 
 void add_model_flags(CLI::App& app, TrainOptions& o) {
@@ -254,7 +255,7 @@ struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
   std::string emulated_step, emulated_load, network, link;
-  std::string config;  // still there where with_config() did not take it: in a study
+  std::string config;  // for the help: with_config() has put its flags into the place of the one that is typed
 };
 
 void add_flags(CLI::App& app, FlagValues& values) {
@@ -373,8 +374,6 @@ TrainOptions parse_flags(int argc, char** argv) {
   read_earlier_flags(typed_recipe({argv, argv + argc}), argv[0], values);
   const std::string earlier_split = options.split;
   parse_command_line(app, argc, argv);
-  if (!values.config.empty())
-    throw config_error(concat("--config ", values.config, ": cannot be given to a study; expected its flags"));
   check_recipe(app, options);
   if (options.only_evaluates && app.count("--split") > 0) {
     options.evaluated_split = options.split;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/cli.h"
+#include "tools/train/config_flags.h"
 #include "tools/train/flags.h"
 #include "tools/train/lists.h"
 #include "train/launch/command.h"
@@ -70,6 +71,17 @@ TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
   return train;
 }
 
+/// Flags that the study sets for each of its runs, whatever a file of flags says of them.
+const std::set<std::string> kOfEachRun{"mode", "nproc", "workers"};
+
+/// `passed_on` with the flags of a --config in its place.
+std::vector<std::string> with_config_of_runs(const std::vector<std::string>& passed_on) {
+  std::vector<std::string> words{"train"};
+  words.insert(words.end(), passed_on.begin(), passed_on.end());
+  words = with_config(words, kOfEachRun);
+  return {words.begin() + 1, words.end()};
+}
+
 std::string join_counts(const std::vector<int>& counts) {
   std::vector<std::string> words;
   for (const int count : counts) words.push_back(std::to_string(count));
@@ -127,6 +139,7 @@ StudyOptions parse_study_options(int argc, char** argv) {
 
   options.passed_on = app.remaining();
   check_known(options.passed_on, flag_names(app));
+  options.passed_on = with_config_of_runs(options.passed_on);
   options.workers = parse_counts("--workers", workers, 0, "0,1,2,4");
   options.modes = parse_modes(modes);
   if (app.count("--nproc") == 0) ranks = usual_ranks_of(options.modes);
