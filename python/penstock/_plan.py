@@ -20,7 +20,7 @@ class Plan(NamedTuple):
     filter: "nearest", "bilinear" or "antialias" (Pillow's bilinear, which sums over all pixels that it covers).
     border, inside: what lies outside of the rectangle `inside` (x, y, width, height) of the output: "fill", or copies of pixels in it,
         as torchvision's padding_mode "edge", "reflect" and "symmetric".
-    color: a 3 x 4 matrix of RGB levels: out[i] = color[i][0] * R + color[i][1] * G + color[i][2] * B + color[i][3].
+    color: a 3 x 4 matrix of RGB levels: `out[i] = color[i][0] * R + color[i][1] * G + color[i][2] * B + color[i][3]`.
     color_steps: (name, amount), where name is torchvision's adjust_NAME for brightness, contrast, saturation, hue and sharpness, else
         "posterize", "solarize", "autocontrast" or "equalize".
     erased: (top, left, bottom, right, levels) of rectangles of the output, with the key of the noise, a whole number, in place of levels
