@@ -1,10 +1,14 @@
 """Small data sets for the tests of the Python package, packed by the commands that come with it."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
+
+# A shell starts what runs in its background deaf to it, and so would be the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BARE = os.environ["PENSTOCK_BARE_PYTHON"]  # an environment that has the wheel and nothing else
 COMMANDS = pathlib.Path(BARE).parent
