@@ -27,29 +27,38 @@ Conv2d passing_convolution(int64_t inputs, int64_t outputs) {
   return conv;
 }
 
+struct AirbenchOptions {
+  double width, norm_momentum;
+  bool has_silu;  // in the blocks; GELU otherwise, and behind the first layer always
+};
+
 /// With a factor of 1 that is not trained, and statistics that follow quickly.
-BatchNorm2d fast_norm(int64_t channels) {
+BatchNorm2d fast_norm(int64_t channels, double momentum) {
   BatchNorm2d norm(channels);
-  norm->options.momentum(0.4).eps(1e-12);
+  norm->options.momentum(momentum).eps(1e-12);
   norm->weight.set_requires_grad(false);
   return norm;
 }
 
-/// conv, max pooling by 2, BatchNorm, GELU, conv, BatchNorm, GELU.
+/// conv, max pooling by 2, BatchNorm, GELU or SiLU, conv, BatchNorm, GELU or SiLU.
 class AirbenchBlockImpl : public torch::nn::Module {
  public:
-  AirbenchBlockImpl(int64_t inputs, int64_t outputs)
-      : conv1_(register_module("conv1", passing_convolution(inputs, outputs))),
-        norm1_(register_module("norm1", fast_norm(outputs))),
+  AirbenchBlockImpl(int64_t inputs, int64_t outputs, const AirbenchOptions& options)
+      : activate_(options.has_silu ? at::silu : static_cast<Tensor (*)(const Tensor&)>(gelu)),
+        conv1_(register_module("conv1", passing_convolution(inputs, outputs))),
+        norm1_(register_module("norm1", fast_norm(outputs, options.norm_momentum))),
         conv2_(register_module("conv2", passing_convolution(outputs, outputs))),
-        norm2_(register_module("norm2", fast_norm(outputs))) {}
+        norm2_(register_module("norm2", fast_norm(outputs, options.norm_momentum))) {}
 
   Tensor forward(const Tensor& x) {
-    const auto half = torch::gelu(norm1_(torch::max_pool2d(conv1_(x), 2)));
-    return torch::gelu(norm2_(conv2_(half)));
+    const auto half = activate_(norm1_(torch::max_pool2d(conv1_(x), 2)));
+    return activate_(norm2_(conv2_(half)));
   }
 
  private:
+  static Tensor gelu(const Tensor& x) { return torch::gelu(x); }
+
+  Tensor (*activate_)(const Tensor&);
   Conv2d conv1_;
   BatchNorm2d norm1_;
   Conv2d conv2_;
@@ -66,15 +75,15 @@ TORCH_MODULE(AirbenchBlock);
 /// files, whose order is mixed. Packed data may be in the order of their classes.
 class Airbench final : public Model {
  public:
-  Airbench(double width, const ModelShape& shape) {
+  Airbench(const AirbenchOptions& options, const ModelShape& shape) {
     int64_t channels = 2 * shape.channels * kSide * kSide;
     Conv2d whiten = register_module("whiten", Conv2d(Conv2dOptions(shape.channels, channels, kSide)));
     whiten->weight.set_requires_grad(false);
     add_block("whiten", {"whiten"}, [whiten](const Tensor& x) mutable { return torch::gelu(whiten(x)); });
     for (int number = 1; number <= 3; ++number) {
-      const auto outputs = std::max<int64_t>(1, std::llround((number == 1 ? 64 : 256) * width));
+      const auto outputs = std::max<int64_t>(1, std::llround((number == 1 ? 64 : 256) * options.width));
       const std::string name = concat("block", number);
-      AirbenchBlock block = register_module(name, AirbenchBlock(channels, outputs));
+      AirbenchBlock block = register_module(name, AirbenchBlock(channels, outputs, options));
       add_block(name, {name}, [block](const Tensor& x) mutable { return block(x); });
       channels = outputs;
     }
@@ -99,19 +108,32 @@ class Airbench final : public Model {
 
 constexpr int64_t kLeastSide = 9;  // 8 after the first convolution, 1 after three poolings
 
+AirbenchOptions airbench_options(const Spec& spec) {
+  const std::string activation = spec.get("activation", "gelu");
+  const AirbenchOptions options{.width = spec.get("width", 1.0),
+                                .norm_momentum = spec.get("norm-momentum", 0.4),
+                                .has_silu = activation == "silu"};
+  const auto refuse = [](const char* key, const auto& value, const char* expected) {
+    throw config_error(concat("arch airbench: ", key, " is ", value, "; expected ", expected));
+  };
+  if (!(options.width > 0 && options.width <= 64)) refuse("width", options.width, "more than 0, up to 64");
+  if (!(options.norm_momentum > 0 && options.norm_momentum <= 1))
+    refuse("norm-momentum", options.norm_momentum, "more than 0, up to 1");
+  if (activation != "gelu" && activation != "silu") refuse("activation", in_quotes(activation), "gelu or silu");
+  return options;
+}
+
 const Registered<ModelKind> kAirbench{
     "airbench",
-    {"width"},
+    {"width", "activation", "norm-momentum"},
     "the network of airbench94 (Jordan 2024) for CIFAR-10: whitening filters from the data, then three blocks of two "
-    "convolutions; width=1 multiplies their channels",
+    "convolutions; width=1 multiplies their channels; activation=gelu, or silu, in the blocks; norm-momentum=0.4: how "
+    "far BatchNorm's statistics move per step",
     [](const Spec& spec, const ModelShape& shape) {
-      const double width = spec.get("width", 1.0);
-      if (!(width > 0 && width <= 64))
-        throw config_error(concat("arch airbench: width is ", width, "; expected more than 0, up to 64"));
       if (shape.height < kLeastSide || shape.width < kLeastSide)
         throw config_error(concat("arch airbench: pictures are ", shape.width, " x ", shape.height,
                                   "; expected at least ", kLeastSide, " x ", kLeastSide));
-      return std::make_unique<Airbench>(width, shape);
+      return std::make_unique<Airbench>(airbench_options(spec), shape);
     }};
 
 }  // namespace

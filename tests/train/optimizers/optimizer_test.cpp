@@ -125,18 +125,22 @@ TEST(OptimizerTest, MuonMovesMatricesByNearlyOrthogonalOnes) {
   }
 }
 
-/// Three steps, with momentum, of a filter, a matrix and a bias beside the formulas of the class.
+/// Steps, with momentum, of a filter, a matrix and a bias beside the formulas of the class; the norm of the filter is
+/// set never, in each step, and in every second one with other coefficients.
 TEST(OptimizerTest, MuonIsItsFormulaAndOthersChangeAsWithSgd) {
-  for (const bool normalizes : {false, true}) {
+  for (const int every : {0, 1, 2}) {
     const auto mine = random_parameters(), theirs = random_parameters();
-    const std::string spec =
-        concat("muon(momentum=0.6,sgd-momentum=0.85,steps=3,layers=conv,normalize=", normalizes ? "true)" : "false)");
+    const char* const more[] = {"", ",normalize=true",
+                                ",normalize=true,normalize-every=2,coefficients=3.4576:-4.7391:2.0843"};
+    const std::string spec = concat("muon(momentum=0.6,sgd-momentum=0.85,steps=3,layers=conv", more[every], ")");
+    const double ka = every == 2 ? 3.4576 : 3.4445, kb = every == 2 ? -4.7391 : -4.7750,
+                 kc = every == 2 ? 2.0843 : 2.0315;
     const auto optimizer = make_optimizer({mine, {.learning_rate = 0.1, .weight_decay = 0.01, .spec = spec}});
     const auto sgd =
         make_optimizer({{theirs[0], theirs[1]},
                         {.learning_rate = 0.1, .momentum = 0.85, .weight_decay = 0.01, .spec = "sgd(nesterov=true)"}});
     auto velocity = torch::zeros_like(theirs[2]);
-    for (int step = 1; step <= 3; ++step) {
+    for (int step = 1; step <= 4; ++step) {
       set_random_gradients(mine);
       for (size_t i = 0; i < mine.size(); ++i) theirs[i].mutable_grad() = mine[i].grad().clone();
       velocity = 0.6 * velocity + theirs[2].grad();
@@ -144,11 +148,11 @@ TEST(OptimizerTest, MuonIsItsFormulaAndOthersChangeAsWithSgd) {
       x = x / (x.norm() + 1e-7);
       for (int i = 0; i < 3; ++i) {
         const auto a = x.mm(x.t());
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a.mm(a)).mm(x);
+        x = ka * x + (kb * a + kc * a.mm(a)).mm(x);
       }
-      theirs[2]
-          .mul_(normalizes ? 2 / theirs[2].norm().item<double>() : 1 - 0.1 * 0.01)
-          .sub_(0.1 * x.view({4, 3, 2, 2}));
+      if (every == 0) theirs[2].mul_(1 - 0.1 * 0.01);
+      if (every > 0 && step % every == 0) theirs[2].mul_(2 / theirs[2].norm().item<double>());
+      theirs[2].sub_(0.1 * x.view({4, 3, 2, 2}));
       optimizer->step();
       sgd->step();
       expect_equal(mine, theirs, 1e-12, concat(spec, ", step ", step));
@@ -166,6 +170,10 @@ TEST(OptimizerTest, ValuesOutOfRangeAreRefused) {
   EXPECT_EQ(message("adam(eps=-1)", 0.9), "--optimizer adam: eps is -1; expected 0 or more");
   EXPECT_EQ(message("muon(momentum=1)", 0.9), "--optimizer muon: momentum is 1; expected more than 0 and less than 1");
   EXPECT_EQ(message("muon(steps=0)", 0.9), "--optimizer muon: steps is 0; expected 1 to 100");
+  EXPECT_EQ(message("muon(coefficients=1:2)", 0.9),
+            "--optimizer muon: coefficients is 1:2; expected three numbers, as 3.4445:-4.775:2.0315");
+  EXPECT_EQ(message("muon(normalize-every=2)", 0.9),
+            "--optimizer muon: normalize-every is 2; expected normalize=true with it");
   EXPECT_EQ(message("muon(layers=fc)", 0.9), "--optimizer muon: layers is \"fc\"; expected all or conv");
   EXPECT_EQ(message("sgd(nesterov=true)", 0),
             "--optimizer sgd: nesterov is true with --momentum 0; expected a momentum of more than 0");
