@@ -1,5 +1,6 @@
 """Makes tests/stored/VERSION with the tools of a build: two packed data sets, a run with its checkpoint, and what comes of reading them.
-Once per release; what is there is never made again, because tests/tools/test_stored.py holds later versions to it.
+Once per release; what is there is never made again, because tests/tools/test_stored.py holds later versions to it. The folder 0.2.0 was made a
+day after that release, and its photographs have fields, which the release itself does not know.
 
     PENSTOCK_BIN=$PWD/build/release/bin .venv/bin/python tests/stored/make.py
 """
