@@ -117,7 +117,9 @@ std::vector<StepCosts> ends_of_chance(const LoopMeasurement& run) {
 /// By how much the ends of a range are wider than the model's. Independent errors add up like the sides of a triangle.
 double noise_of(const StepCosts& times, bool is_by_chance) {
   const double storage = times.other_threads > 0 && waits_for_storage(times) ? std::log(kStorageNoise) : 0;
-  return std::exp(std::hypot(storage, is_by_chance ? std::log(kSpinNoise) : 0));
+  const double chance = is_by_chance ? std::log(kSpinNoise) : 0;
+  // std::hypot would be the only function of libpenstock that needs glibc 2.35.
+  return std::exp(std::sqrt(storage * storage + chance * chance));
 }
 
 /// Widens `range` so that it holds the rates of `cases`, where `now_ms` per step is the rate of the run.

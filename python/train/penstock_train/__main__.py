@@ -1,0 +1,3 @@
+from penstock_train._command import main
+
+main()
