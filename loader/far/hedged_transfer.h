@@ -13,7 +13,7 @@ namespace penstock::detail {
 ///
 ///     first   begin |===-----------|--------------- ...   slow, and given up when the second one has reached the end
 ///     second                       |==================|   begins with the byte that was reached
-///                                  3 times the median
+///                                  times.late_after_ns()
 ///
 /// Bytes are taken from whichever is ahead, so that the sink sees each once and in order; the other is given up when
 /// one has reached the end. Errors: those of the first; what goes wrong with the second only ends the second. Bytes of

@@ -8,7 +8,7 @@ namespace penstock::detail {
 namespace {
 
 constexpr size_t kMostRecent = 256, kLeastAlike = 8;
-constexpr int64_t kSlowness = 3;
+constexpr double kMedians = 3, kPercentiles = 1.5;
 constexpr int64_t kSoonest_ns = 10'000'000;  // what a busy machine delays a range by is not worth a second request
 constexpr uint64_t kRangesPerSecondAsk = 20;
 
@@ -30,9 +30,10 @@ std::optional<int64_t> RangeTimes::late_after_ns(uint64_t byte_count) const {
       if (range.byte_count >= byte_count / 2 && range.byte_count / 2 <= byte_count) alike_ns.push_back(range.took_ns);
   }
   if (alike_ns.size() < kLeastAlike) return {};
-  const auto middle = alike_ns.begin() + static_cast<ptrdiff_t>(alike_ns.size() / 2);
-  std::nth_element(alike_ns.begin(), middle, alike_ns.end());
-  return std::max(kSoonest_ns, kSlowness * *middle);
+  std::sort(alike_ns.begin(), alike_ns.end());
+  const auto median_ns = static_cast<double>(alike_ns[alike_ns.size() / 2]);
+  const auto p95_ns = static_cast<double>(alike_ns[alike_ns.size() * 95 / 100]);
+  return std::max(kSoonest_ns, static_cast<int64_t>(std::min(kMedians * median_ns, kPercentiles * p95_ns)));
 }
 
 bool RangeTimes::reserve(uint64_t byte_count) {

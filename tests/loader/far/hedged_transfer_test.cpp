@@ -25,17 +25,24 @@ void know_ranges(RangeTimes& times, int count) {
   for (int i = 0; i < count; ++i) times.add(kHedgeBytes, kRange_ns);
 }
 
-TEST(RangeTimesTest, ThreeTimesTheMedianOfRangesOfSuchASizeIsLate) {
+TEST(RangeTimesTest, ThreeTimesTheMedianOfUnevenRangesOfSuchASizeIsLate) {
   RangeTimes times;
   know_ranges(times, 7);
   EXPECT_FALSE(times.late_after_ns(kHedgeBytes));
   times.add(kHedgeBytes, 60'000 * kRange_ns);
   EXPECT_EQ(times.late_after_ns(kHedgeBytes), 10'000'000);  // not 3 ms
   for (int i = 0; i < 9; ++i) times.add(kHedgeBytes, 50 * kRange_ns);
-  EXPECT_EQ(times.late_after_ns(kHedgeBytes), 150 * kRange_ns);
+  EXPECT_EQ(times.late_after_ns(kHedgeBytes), 150 * kRange_ns);  // of 17 ranges the 95th percentile is the slow one
   EXPECT_EQ(times.late_after_ns(kHedgeBytes * 2), 150 * kRange_ns);
   EXPECT_FALSE(times.late_after_ns(kHedgeBytes * 2 + 2));
   EXPECT_FALSE(times.late_after_ns(kHedgeBytes / 2 - 1));
+}
+
+TEST(RangeTimesTest, WhereRangesAreEvenOneAndAHalfTimesTheirPercentileIsLate) {
+  RangeTimes times;
+  for (int i = 0; i < 99; ++i) times.add(kHedgeBytes, (i < 90 ? 50 : 60) * kRange_ns);
+  times.add(kHedgeBytes, 60'000 * kRange_ns);
+  EXPECT_EQ(times.late_after_ns(kHedgeBytes), 90 * kRange_ns);
 }
 
 TEST(RangeTimesTest, ATwentiethOfRequestsAndOfBytesIsAskedForTwice) {
