@@ -1,8 +1,8 @@
 """What slow ranges cost a training loop: python bench/loader/far_slow.py PACKED
 
 PACKED is a packed data set of some hundred shards. A server of its own (tests/support/far_server.py) sends it with --rate bytes per second and
-connection, and each hundredth request for a shard 100 times slower. The loop takes a batch and sleeps for the time of a step. For an even and for
-the uneven server, over --epochs epochs, each of which begins with an empty cache, it prints
+connection, and each hundredth request for a shard 100 times slower. The loop takes a batch and sleeps for the time of a step. For an even and
+this uneven server, over --epochs epochs in turn, each of which begins with an empty cache, it prints
 
     median, p99, p99.9   of the time from batch to batch, the last two also / the median
     asked twice          ranges that were slow when a batch waited for them
@@ -63,16 +63,16 @@ def main():
     if options.loop:
         return loop(options.packed, options)
     shards = sum(shard["byte_count"] for shard in json.loads((pathlib.Path(options.packed) / "train/manifest.json").read_text())["shards"])
-    sums = set()
-    for name in ("even", "uneven"):
-        times, twice, sent = [], 0, 0
-        for _ in range(options.epochs):
+    sums, results = set(), {name: [[], 0, 0] for name in ("even", "uneven")}
+    for _ in range(options.epochs):
+        for name, result in results.items():
             faults = [Fault("shard-", "slow", times=1 << 30, every=100, rate=options.rate // SLOWER)] if name == "uneven" else []
             with FarServer(options.packed, faults=faults, rate=options.rate) as server:
-                more, count, ids = epoch(server.url, options)
-                sent += server.byte_count
-            times, twice = times + more, twice + count
+                times, twice, ids = epoch(server.url, options)
+                for index, more in enumerate((times, twice, server.byte_count)):
+                    result[index] += more
             sums.add(ids)
+    for name, (times, twice, sent) in results.items():
         times.sort()
         median, p99, p999 = (times[int(part * len(times))] for part in (0.5, 0.99, 0.999))
         print(f"{name:7} median {median:.1f} ms, p99 {p99:.1f} ms ({p99 / median:.2f}), p99.9 {p999:.1f} ms ({p999 / median:.2f}), "
