@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <thread>
@@ -107,14 +106,15 @@ Attempt::End wait_until_over(const HttpRequest& request) {
 class HedgedTransferTest : public testing::Test {
  protected:
   /// The bytes that the sink got, which checks that they come in order.
-  std::vector<uint8_t> fetch(ScriptedOrigin& origin, bool is_waited_for = true) {
+  std::vector<uint8_t> fetch(
+      ScriptedOrigin& origin, const std::function<bool()>& is_waited_for = [] { return true; }) {
     std::vector<uint8_t> got;
     const TransferCallbacks callbacks{.sink = [&](uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts&) {
       EXPECT_EQ(offset, got.size());
       got.insert(got.end(), bytes.begin(), bytes.end());
     }};
     hedged_transfer(origin, {.address = "http://host/shard", .end = kHedgeBytes, .byte_count = kHedgeBytes}, callbacks,
-                    times_, [=] { return is_waited_for; });
+                    times_, is_waited_for);
     return got;
   }
 
@@ -161,12 +161,19 @@ TEST_F(HedgedTransferTest, TheFirstOneMayWinAndBytesOfBothAreTakenOnce) {
 
 TEST_F(HedgedTransferTest, WhatNobodyWaitsForIsAskedForOnce) {
   know_ranges(times_, 20);
+  std::atomic<int> question_count = 0;
+  ScriptedOrigin* asked = nullptr;
   ScriptedOrigin origin({[&](const HttpRequest&, const ScriptedOrigin::Send& send) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // late since 10 ms; the test holds however long it is
+    while (question_count < 2 && asked->request_count < 2) std::this_thread::yield();  // late since the first question
     send(kHedgeBytes);
     return Attempt::End::kAnswered;
   }});
-  EXPECT_EQ(fetch(origin, /*is_waited_for=*/false), origin.object());
+  asked = &origin;
+  const auto nobody_waits = [&] {
+    ++question_count;
+    return false;
+  };
+  EXPECT_EQ(fetch(origin, nobody_waits), origin.object());
   EXPECT_EQ(origin.request_count, 1U);
 }
 
