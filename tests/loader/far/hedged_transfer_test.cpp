@@ -105,9 +105,12 @@ Attempt::End wait_until_over(const HttpRequest& request) {
 
 class HedgedTransferTest : public testing::Test {
  protected:
-  /// The bytes that the sink got, which checks that they come in order.
-  std::vector<uint8_t> fetch(
-      ScriptedOrigin& origin, const std::function<bool()>& is_waited_for = [] { return true; }) {
+  /// The bytes that the sink got, which checks that they come in order. Somebody waits once the first request is there,
+  /// however late that is.
+  std::vector<uint8_t> fetch(ScriptedOrigin& origin) {
+    return fetch(origin, [&] { return origin.request_count > 0; });
+  }
+  std::vector<uint8_t> fetch(ScriptedOrigin& origin, const std::function<bool()>& is_waited_for) {
     std::vector<uint8_t> got;
     const TransferCallbacks callbacks{.sink = [&](uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts&) {
       EXPECT_EQ(offset, got.size());
@@ -123,24 +126,27 @@ class HedgedTransferTest : public testing::Test {
 
 TEST_F(HedgedTransferTest, TheSecondAskGoesOnWhereTheFirstOneIsSlow) {
   know_ranges(times_, 20);
-  ScriptedOrigin origin({[](const HttpRequest& request, const ScriptedOrigin::Send& send) {
+  std::atomic<bool> is_waited_for = false;
+  ScriptedOrigin origin({[&](const HttpRequest& request, const ScriptedOrigin::Send& send) {
                            send(30'000);
+                           is_waited_for = true;
                            return wait_until_over(request);
                          },
                          [](const HttpRequest&, const ScriptedOrigin::Send& send) {
                            send(kHedgeBytes);
                            return Attempt::End::kAnswered;
                          }});
-  EXPECT_EQ(fetch(origin), origin.object());
+  EXPECT_EQ(fetch(origin, [&] { return is_waited_for.load(); }), origin.object());
   EXPECT_EQ(origin.request_count, 2U);
   EXPECT_EQ(origin.begins[1], 30'000U);
 }
 
 TEST_F(HedgedTransferTest, TheFirstOneMayWinAndBytesOfBothAreTakenOnce) {
   know_ranges(times_, 20);
-  std::atomic<bool> has_second_begun = false;
+  std::atomic<bool> is_waited_for = false, has_second_begun = false;
   ScriptedOrigin origin({[&](const HttpRequest&, const ScriptedOrigin::Send& send) {
                            send(30'000);
+                           is_waited_for = true;
                            while (!has_second_begun) std::this_thread::yield();
                            send(70'000);
                            send(kHedgeBytes);
@@ -151,7 +157,7 @@ TEST_F(HedgedTransferTest, TheFirstOneMayWinAndBytesOfBothAreTakenOnce) {
                            has_second_begun = true;
                            return wait_until_over(request);
                          }});
-  EXPECT_EQ(fetch(origin), origin.object());
+  EXPECT_EQ(fetch(origin, [&] { return is_waited_for.load(); }), origin.object());
   EXPECT_EQ(origin.request_count, 2U);
   // 20,000 bytes came twice, and the rest of what was reserved is given back: 5 % of 42 ranges are 210,000 bytes.
   know_ranges(times_, 21);
