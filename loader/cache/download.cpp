@@ -12,13 +12,16 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/far/hedged_transfer.h"
 #include "loader/far/link_stats.h"
-#include "loader/far/transfer.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 20;
+// A TLS record has 16 KiB, and a pwrite() for each of them costs more than the copy. Fits the second cache of a core,
+// so that the hash and the kernel read it from there.
+constexpr size_t kGatherBytes = 256 << 10;
 constexpr int64_t kNoteEvery_ns = 100'000'000;
 
 void write_all(int descriptor, std::span<const uint8_t> bytes, uint64_t offset, const std::filesystem::path& path) {
@@ -31,15 +34,17 @@ void write_all(int descriptor, std::span<const uint8_t> bytes, uint64_t offset, 
   }
 }
 
-/// A shard on its way. The hash covers the bytes up to progress_.done, in order.
+/// A shard on its way. The file and the hash have the bytes up to progress_.done, in order; those in gathered_ follow.
 class Arrival {
  public:
   Arrival(const FileFacts& facts, const CacheFolder::Place& place)
       : facts_(facts), place_(place), state_(XXH3_createState(), &XXH3_freeState) {
+    gathered_.reserve(kGatherBytes);
     restart();
   }
 
   void restart() {
+    gathered_.clear();
     progress_ = {};
     std::memcpy(progress_.magic, kProgressMagic, sizeof kProgressMagic);
     XXH3_128bits_reset(state_.get());
@@ -61,17 +66,31 @@ class Arrival {
     }
   }
 
-  void take(uint64_t offset, std::span<const uint8_t> bytes, const std::string& etag) {
-    write_all(place_.file.descriptor(), bytes, offset, place_.path);
-    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
-    progress_.done = offset + bytes.size();
+  /// Takes the bytes that follow the last ones.
+  void take(std::span<const uint8_t> bytes, const std::string& etag) {
     if (etag.size() < sizeof progress_.etag) std::memcpy(progress_.etag, etag.c_str(), etag.size() + 1);
+    if (gathered_.size() + bytes.size() > kGatherBytes) flush();
+    if (bytes.size() >= kGatherBytes)
+      write(bytes);
+    else
+      gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
     beat();
+  }
+
+  void flush() {
+    write(gathered_);
+    gathered_.clear();
+  }
+
+  /// Whatever ends a transfer, what came stays for the next one.
+  void keep() {
+    flush();
+    note();
   }
 
   void beat() {
     ++progress_.beat;
-    if (now_ns() - noted_ns_ >= kNoteEvery_ns) note();
+    if (now_ns() - noted_ns_ >= kNoteEvery_ns) keep();
   }
 
   const Progress& progress() const { return progress_; }
@@ -86,6 +105,12 @@ class Arrival {
   }
 
  private:
+  void write(std::span<const uint8_t> bytes) {
+    write_all(place_.file.descriptor(), bytes, progress_.done, place_.path);
+    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+    progress_.done += bytes.size();
+  }
+
   /// After the bytes, so that a process that is killed leaves no more than is there.
   void note() {
     write_progress(place_.file.descriptor(), facts_.byte_count, progress_);
@@ -96,39 +121,41 @@ class Arrival {
   const CacheFolder::Place& place_;
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
   Progress progress_{};
+  std::vector<uint8_t> gathered_;
   int64_t noted_ns_ = 0;
 };
 
 }  // namespace
 
 void download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
-              const std::atomic<bool>& is_ending, const std::function<void(uint64_t)>& on_done) {
+              const DownloadWatch& watch) {
   const auto left = read_progress(place.file.descriptor(), facts.byte_count);
   Arrival arrival(facts, place);
   if (left) arrival.resume(*left);
   const TransferCallbacks callbacks{
       .sink =
           [&](uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts& object) {
-            arrival.take(offset, bytes, object.etag);
-            on_done(offset + bytes.size());
+            arrival.take(bytes, object.etag);
+            watch.on_done(offset + bytes.size());
           },
       .on_wait =
           [&] {
             arrival.beat();
-            return !is_ending.load(std::memory_order_relaxed);
+            return !watch.is_ending.load(std::memory_order_relaxed);
           }};
   int change_count = 0, wrong_count = 0;
   for (;;) {
     try {
       if (arrival.progress().done < facts.byte_count)
-        transfer(origin,
-                 {.address = address,
-                  .begin = arrival.progress().done,
-                  .end = facts.byte_count,
-                  .etag = arrival.progress().etag,
-                  .byte_count = facts.byte_count,
-                  .on_new_connection = wrong_count > 0},
-                 callbacks);
+        hedged_transfer(origin,
+                        {.address = address,
+                         .begin = arrival.progress().done,
+                         .end = facts.byte_count,
+                         .etag = arrival.progress().etag,
+                         .byte_count = facts.byte_count,
+                         .on_new_connection = wrong_count > 0},
+                        callbacks, range_times(), watch.is_waited_for);
+      arrival.flush();
     } catch (const ObjectChanged& changed) {
       if (++change_count > 1)
         throw corrupt_error(concat(address, ": changed while it was read: ", changed.fact,
@@ -136,6 +163,9 @@ void download(Origin& origin, const std::string& address, const FileFacts& facts
       count_retry("changed");
       arrival.restart();
       continue;
+    } catch (...) {
+      arrival.keep();
+      throw;
     }
     const std::string found = arrival.xxh3();
     if (found == facts.xxh3) return;

@@ -11,11 +11,18 @@
 
 namespace penstock::detail {
 
+/// How a download looks from outside.
+struct DownloadWatch {
+  const std::atomic<bool>& is_ending;     ///< Gives it up.
+  std::function<void(uint64_t)> on_done;  ///< Is told how many bytes are there.
+  std::function<bool()> is_waited_for;    ///< Whether somebody waits for the shard now. Any thread.
+};
+
 /// Fills `place` with the object at `address`, going on with the bytes that are there, and checks its XXH3. An object
 /// that changes meanwhile is begun again once, and bytes with another XXH3 are fetched again once, on a new connection.
-/// Errors: as transfer(); corrupt_error where that was not enough. `is_ending` gives
-/// it up, and `on_done` is told how many bytes are there.
+/// What is slow and waited for is asked for twice (hedged_transfer()). Errors: as transfer(); corrupt_error where that
+/// was not enough.
 void download(Origin& origin, const std::string& address, const FileFacts& facts, const CacheFolder::Place& place,
-              const std::atomic<bool>& is_ending, const std::function<void(uint64_t)>& on_done);
+              const DownloadWatch& watch);
 
 }  // namespace penstock::detail

@@ -142,8 +142,10 @@ OpenFile ShardCache::open_whole(const FarShard& shard) {
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
   try {
     with_files([&] {
-      detail::download(*shard.origin, shard.address, shard.facts, place, is_ending_,
-                       [&](uint64_t done) { waits_.arrived(shard.facts.xxh3, done); });
+      detail::download(*shard.origin, shard.address, shard.facts, place,
+                       {.is_ending = is_ending_,
+                        .on_done = [&](uint64_t done) { waits_.arrived(shard.facts.xxh3, done); },
+                        .is_waited_for = [&] { return waits_.is_waited_for(shard.facts.xxh3); }});
     });
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.

@@ -34,6 +34,11 @@ void WaitLine::end(const std::string& xxh3) {
     shards_.erase(found);
 }
 
+bool WaitLine::is_waited_for(const std::string& xxh3) {
+  const std::lock_guard lock(mutex_);
+  return shards_.contains(xxh3);
+}
+
 std::string WaitLine::tick(int64_t now_ns, uint64_t fetched_bytes, bool is_emulated) {
   const std::lock_guard lock(mutex_);
   if (shards_.empty()) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kFirstPiece = 4096, kPiece = 1 << 18;
 constexpr int64_t kBucket_ns = 5'000'000;
-constexpr int64_t kWaitStep_ns = 100'000'000;
+constexpr int64_t kWaitStep_ns = 100'000'000, kFlagStep_ns = 5'000'000;
 constexpr const char* kUrlBegin = "sim://link/";  // what follows is the path
 
 class EmulatedOrigin final : public Origin {
@@ -93,7 +93,9 @@ class EmulatedOrigin final : public Origin {
 
   static bool wait_until(int64_t end_ns, const HttpRequest& request) {
     for (int64_t left_ns = end_ns - now_ns(); left_ns > 0; left_ns = end_ns - now_ns()) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left_ns, kWaitStep_ns)));
+      const int64_t step_ns = request.is_over ? kFlagStep_ns : kWaitStep_ns;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left_ns, step_ns)));
+      if (request.is_over && *request.is_over) return false;
       if (request.on_wait && !request.on_wait()) return false;
     }
     return true;

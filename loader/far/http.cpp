@@ -179,19 +179,27 @@ bool asks_on(Exchange& exchange) {
   return !exchange.has_ended && !exchange.failure;
 }
 
-/// A loop of our own in place of curl_easy_perform(), which asks nobody for up to a second.
+/// A loop of our own in place of curl_easy_perform(), which asks nobody for up to a second. Asking may take Python's
+/// lock, and a flag is looked at more often.
 CURLcode perform(const Handle& handle, Exchange& exchange) {
-  constexpr int kWaitStep_ms = 100;
+  constexpr int kWaitStep_ms = 100, kFlagStep_ms = 5;
   constexpr int64_t kWaitStep_ns = kWaitStep_ms * 1'000'000;
+  const auto* const is_over = exchange.request->is_over;
   if (curl().enter(handle.loop, handle.easy) != CURLM_OK) return CURLE_FAILED_INIT;
   CURLcode code = CURLE_ABORTED_BY_CALLBACK;
   int64_t asked_ns = now_ns();
   for (int running = 1; running > 0;) {
     if (curl().perform(handle.loop, &running) != CURLM_OK) break;
     int ready_count = 0;
-    if (running > 0 && curl().wait(handle.loop, nullptr, 0, kWaitStep_ms, &ready_count) != CURLM_OK) break;
+    if (running > 0 &&
+        curl().wait(handle.loop, nullptr, 0, is_over ? kFlagStep_ms : kWaitStep_ms, &ready_count) != CURLM_OK)
+      break;
     // Without a socket, as while a name is looked up, it does not wait.
     if (running > 0 && ready_count == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (running > 0 && is_over != nullptr && *is_over) {
+      exchange.has_ended = true;
+      break;
+    }
     if (now_ns() - asked_ns < kWaitStep_ns) continue;
     if (running > 0 && !asks_on(exchange)) break;
     asked_ns = now_ns();

@@ -2,6 +2,7 @@
 // used.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,8 +21,9 @@ struct HttpRequest {
   bool follows_redirects = true;
   bool on_new_connection = false;
   double connect_timeout_s = 10;
-  double stall_timeout_s = 10;      // the longest time without a byte
-  std::function<bool()> on_wait{};  // called every 100 ms, also when no byte comes; false ends the exchange
+  double stall_timeout_s = 10;                 // the longest time without a byte
+  std::function<bool()> on_wait{};             // called every 100 ms, also when no byte comes; false ends the exchange
+  const std::atomic<bool>* is_over = nullptr;  // looked at every 5 ms; true ends the exchange
 };
 
 struct HttpResponse {

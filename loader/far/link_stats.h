@@ -21,7 +21,7 @@ struct LinkStats {
   double stall_ms = 0;          ///< Their time, summed over threads.
   double latency_ms = 0;        ///< Time from a request to its first byte, summed over requests.
   double transfer_ms = 0;       ///< Time in which bytes of one request or more were coming.
-  std::map<std::string, uint64_t> retries{};       ///< By cause: "503", "429", "timeout", "lost", "checksum" ...
+  std::map<std::string, uint64_t> retries{};       ///< By cause: "503", "429", "timeout", "lost", "slow" ...
   std::map<std::string, uint64_t> origin_bytes{};  ///< One entry per origin: `https://host`, `s3://bucket`.
   bool is_emulated = false;                        ///< Some of it came over a link of --sim-link.
 

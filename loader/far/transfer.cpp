@@ -106,6 +106,7 @@ class Run {
     HttpRequest request = origin_.request(wish_.address, std::move(headers));
     request.on_new_connection = is_on_new_connection_ || wish_.on_new_connection;
     request.stall_timeout_s = environment_seconds("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
+    request.is_over = callbacks_.is_over;
     request.on_wait = [this] { return goes_on() && !is_patience_over(); };
     host_ = host_of(request.url);
     is_first_ = true;

@@ -5,6 +5,7 @@
 // Not here: what is kept on the disk (loader/cache), and what the bytes mean (loader/files, loader/shards).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -55,6 +56,8 @@ struct TransferCallbacks {
   std::function<void(uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts& facts)> sink;
   /// Called at least every 0.5 s of a wait, so that others see that this transfer lives. Returns false to give up.
   std::function<bool()> on_wait = [] { return true; };
+  /// Set by another thread, whose bytes came first: ends a wait for bytes within 5 ms. on_wait has to say so as well.
+  const std::atomic<bool>* is_over = nullptr;
 };
 
 /// Gets the bytes by the rules of retry.h. Errors: io_error naming the address where the object is missing or nothing

@@ -10,7 +10,7 @@ from far_tool import (  # noqa: F401
     FETCH, KEY, SECRET, SHARDS, cache, dataset, digest, expected, refusal, s3, shard_bytes,
     start_fetch, until)
 from far_server import FarServer, Fault
-from shardprep_tool import manifest_of
+from shardprep_tool import manifest_of, pack
 
 
 FAULTS = {
@@ -51,6 +51,17 @@ def test_a_wrong_range_is_forgotten_with_its_answer(dataset, cache):
     with FarServer(dataset, faults=[Fault("manifest", "range", 1), Fault("manifest", "status", 10_000, status=404)]) as server:
         assert "no manifest.json" in refusal("shardprep", "info", server.url + "/train", code=3, PENSTOCK_CACHE_DIR=cache)
         assert server.faults[0].left == 0 and server.count("manifest") < 10
+
+
+def test_a_slow_range_that_is_waited_for_is_asked_for_a_second_time(tmp_path, cache):
+    """The thirtieth request would take 6 s or more; the ranges before say how long one takes."""
+    pack(tmp_path / "set", "--quiet", source="digits(count=800,size=40)", shards=40)
+    with FarServer(tmp_path / "set", faults=[Fault("shard-", "slow", 1, every=30, rate=5_000)]) as server:
+        assert digest(server.url, cache, "--shuffle", "shards(window=8,lanes=1)") == digest(
+            tmp_path / "set", None, "--shuffle", "shards(window=8,lanes=1)")
+        asked = [path for _, _, path, _ in server.requests if "shard-" in path]
+        assert len(asked) == 41 and len(set(asked)) == 40
+        assert server.byte_count < 1.05 * shard_bytes(tmp_path / "set")
 
 
 def test_a_storm_of_503_is_met_with_few_requests(dataset, expected, cache):
