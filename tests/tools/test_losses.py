@@ -145,7 +145,7 @@ def test_losses_of_the_class_need_no_target(cache, tmp_path):
     (["--loss", "mse(target=tags)"], "field tags is of kind labels and of any length; expected numbers of a fixed shape"),
     (["--loss", "bce(target=tags)"], "field tags has labels without names; expected classes="),
     (["--loss", "bce(target=tags,classes=2)"], "expected 0 to 1"),
-    (["--loss", TAGS, "--label-smoothing", 0.1], "which does not smooth labels"),
+    (["--loss", AGE, "--label-smoothing", 0.1], "which does not smooth labels; expected 0, or --loss cross-entropy or bce"),
     (["--loss", AGE, "--augment", "mixup"], "which mixes classes and no fields"),
     (["--loss", AGE, "--resident"], "--resident, whose batches have no fields"),
     (["--loss", "cross-entropy(weights=1:2)", "--data", "digits(count=40)"], "2 weights; expected 10, one for each class")])

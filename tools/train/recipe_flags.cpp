@@ -46,6 +46,10 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
                  "share of each label that the loss of training divides evenly among all classes, 0 to 1")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--clip-grad", o.clip,
+                 "what gradients are brought to before the update: norm=1.0, that of all of them together; value=0.5, "
+                 "each number; agc=0.01, that of each filter or row in proportion to its parameters")
+      ->group(group);
   app.add_option(
          "--average", o.average,
          "mean of the weights of earlier steps, which is evaluated and saved in their place: "

@@ -118,6 +118,7 @@ class Training {
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
     own_corrupt_since_read_ += batch.corrupt_count;
+    if (options_.clip->is_on()) gradient_norms_.push_back(parts_.strategy.gradient_norm());
     since_read_.sample_count += batch.global_count;
     window_.sample_count += batch.global_count;
     ++window_.step_count;
@@ -322,9 +323,18 @@ class Training {
       for (const auto& score : evaluation->scores) metrics.test_scores.emplace_back(score.key(), score.value);
     if (kind == Metrics::Kind::kStep && compression_error_.defined())
       metrics.compression_error = compression_error_.item<double>();
+    metrics.gradient_norms = take_gradient_norms();
     if (parts_.progress != nullptr && (kind == Metrics::Kind::kEpoch || metrics.compression_error))
       parts_.progress->clear();
     parts_.on_metrics(metrics);
+  }
+
+  /// An emulated step has none.
+  std::vector<double> take_gradient_norms() {
+    std::erase_if(gradient_norms_, [](const auto& norm) { return !norm.defined(); });
+    if (gradient_norms_.empty()) return {};
+    const auto norms = at::stack(std::exchange(gradient_norms_, {})).cpu();
+    return {norms.data_ptr<double>(), norms.data_ptr<double>() + norms.numel()};
   }
 
   /// Waits for the device; called at most ten times per second.
@@ -365,7 +375,8 @@ class Training {
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
-  torch::Tensor compression_error_;  // of the last step; undefined: it was not measured
+  std::vector<torch::Tensor> gradient_norms_;  // of the steps since the last record
+  torch::Tensor compression_error_;            // of the last step; undefined: it was not measured
   int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are

@@ -29,7 +29,7 @@ std::shared_ptr<const Loss> make_loss(const std::string& text, const LossOptions
     throw config_error(concat("--loss: ", unknown_name(LossKind::kName, spec.name(), LossRegistry::names())));
   if (options.label_smoothing > 0 && !entry->second.traits.smooths_labels)
     throw config_error(concat("--label-smoothing is ", options.label_smoothing, " with --loss ", text,
-                              ", which does not smooth labels; expected 0, or --loss cross-entropy"));
+                              ", which does not smooth labels; expected 0, or --loss cross-entropy or bce"));
   return LossRegistry::make(spec, options);
 }
 

@@ -38,7 +38,16 @@ Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& s
   }
 }
 
+void Optimizer::clip() {
+  if (!context_.clip.is_on()) return;
+  at::NoGradGuard no_grad;
+  const auto gradients = gradients_of(context_.parameters);
+  gradient_norm_ = context_.sum_over_model(context_.squared_norms({gradients}).select(1, 0)).sqrt();
+  clip_gradients(context_.clip, context_.parameters, gradients, gradient_norm_);
+}
+
 void Optimizer::step() {
+  clip();
   for (size_t part = 0; part < parts_.size(); ++part) step(part);
 }
 
@@ -49,6 +58,7 @@ void Optimizer::step(size_t part) {
 }
 
 void Optimizer::step_on(const std::function<void(const std::function<void(size_t)>&)>& run) {
+  clip();
   if (state_.step_count) ++*state_.step_count;
   run([this](size_t part) { update_part(part); });
 }

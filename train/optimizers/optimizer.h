@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "train/optimizers/clip.h"
 
 namespace penstock {
 
@@ -41,6 +42,11 @@ struct OptimizerContext {
   std::vector<size_t> parts = {};  // one entry per tensor: the part of a step that changes it; empty: 0 for all
   size_t part_count = 1;
   std::vector<double> weight_decays = {};  // one entry per tensor; empty: that of `options` for all
+  ClipOptions clip = {};
+  /// For clipping: the sum over all trained parameters of the model of what squared_norms() says of these tensors.
+  /// Collective as that is, and over the ranks that hold other parameters.
+  std::function<torch::Tensor(const torch::Tensor& squared_norms)> sum_over_model =
+      [](const torch::Tensor& squared_norms) { return squared_norms.sum(); };
 };
 
 /// What an optimiser keeps from one step to the next.
@@ -65,15 +71,18 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Changes each parameter by its gradient, which stays as it is. Requires that all gradients are defined.
+  /// Clips the gradients in place, if it is asked to, and changes each parameter by its gradient. Requires that all
+  /// gradients are defined.
   void step();
-  /// The same for the tensors of one part. A step is complete when every part has had its turn, in any order. Requires
-  /// one part, or Traits::steps_in_parts.
+  /// The same without clipping for the tensors of one part. A step is complete when every part has had its turn, in any
+  /// order. Requires one part, or Traits::steps_in_parts.
   void step(size_t part);
   /// As step(), with all parts at the same time: `run` calls what it is given once for each part, on any threads, and
   /// returns when all calls have. Requires Traits::steps_in_parts.
   void step_on(const std::function<void(const std::function<void(size_t part)>&)>& run);
   void set_learning_rate(double learning_rate) { context_.options.learning_rate = learning_rate; }
+  /// Of all gradients of the model in the last step, before they were clipped: f64 scalar. Undefined without clipping.
+  const torch::Tensor& gradient_norm() const { return gradient_norm_; }
   /// For checkpoints, which also write to it.
   OptimizerState& state() { return state_; }
 
@@ -97,12 +106,14 @@ class Optimizer {
   double learning_rate(const Group& group) const { return context_.options.learning_rate * group.rate_factor; }
 
  private:
+  void clip();
   void update_part(size_t part);
 
   OptimizerContext context_;
   OptimizerState state_;
   std::vector<std::vector<Group>> parts_;  // their groups share the tensors of context_ and state_
   size_t stepped_count_ = 0;               // parts that have been changed in this step
+  torch::Tensor gradient_norm_;
 };
 
 struct OptimizerKind {

@@ -83,6 +83,7 @@ std::vector<Flag> model_flags() {
       {"layer-decay", kTrainedAside, [](Options o) -> FlagValue { return o.layer_decay; }},
       {"loss", kTrained, [](Options o) -> FlagValue { return o.loss.text(); }},
       {"label-smoothing", kTrainedAside, [](Options o) -> FlagValue { return o.label_smoothing; }, kShare},
+      {"clip-grad", kTrainedAside, [](Options o) -> FlagValue { return o.clip.text(); }},
       {"average", kTrained, [](Options o) -> FlagValue { return o.average.text(); }},
       {"tta", kTrainedAside, [](Options o) -> FlagValue { return o.test_views.text(); }},
   };

@@ -16,6 +16,7 @@
 #include "train/comm/emulation.h"
 #include "train/nn/module_names.h"
 #include "train/nn/precision.h"
+#include "train/optimizers/clip.h"
 #include "train/options/average.h"
 #include "train/options/lr_schedule.h"
 #include "train/options/test_views.h"
@@ -102,6 +103,7 @@ struct OptimizationOptions {
   Typed<Spec> loss{[](const std::string& text) { return parse_spec("loss", text); }, "cross-entropy"};
   double label_smoothing = 0;
   Typed<AverageOptions> average{parse_average, ""};
+  Typed<ClipOptions> clip{parse_clip, ""};                ///< --clip-grad
   Typed<TestViews> test_views{parse_test_views, "none"};  ///< --tta
   uint64_t seed = 0;
 };

@@ -361,7 +361,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
                         .loss = make_loss(setup.options.loss.text(),
                                           {.label_smoothing = setup.options.label_smoothing, .data = &manifest}),
-                        .keeps_average = !setup.options.average->name.empty()};
+                        .keeps_average = !setup.options.average->name.empty(),
+                        .clip = *setup.options.clip};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);

@@ -199,6 +199,7 @@ Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::Device
                                                       .shards = options.exact_shards,
                                                       .gpus = device ? gpus : -1,
                                                       .optimizer = options.optimizer.text(),
+                                                      .clip = options.clip.text(),
                                                       .local_ranks = local_ranks});
 }
 

@@ -47,6 +47,7 @@ class JsonlSink final : public Sink {
     for (const auto& [key, score] : metrics.test_scores) json["test_" + key] = score;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
     if (metrics.compression_error) json["compression_error"] = *metrics.compression_error;
+    if (!metrics.gradient_norms.empty()) json["gradient_norms"] = metrics.gradient_norms;
     if (metrics.gpu_busy_percent) json["gpu_busy_percent"] = *metrics.gpu_busy_percent;
     if (metrics.gpu_memory_bytes) json["gpu_memory_bytes"] = *metrics.gpu_memory_bytes;
     file_.line(json.dump());

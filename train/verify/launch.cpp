@@ -67,7 +67,7 @@ void train(const Launch& launch, const Samples& given, Comm& comm, const std::fi
   auto input_sizes = samples.images.sizes().vec();
   input_sizes[0] = launch.batch_size;
   StrategyHarness one(launch.mode, [&] { return make_model(launch); }, comm, launch.optimizer, launch.dtype, device,
-                      input_sizes, launch.shards, {.loss = make_loss(launch.loss)});
+                      input_sizes, launch.shards, {.loss = make_loss(launch.loss), .clip = parse_clip(launch.clip)});
   comm.barrier();  // a step may set the random numbers of which others build their models
   if (!launch.from.empty()) one.strategy->load_state(read_tensors(launch.from).tensors);
   const int64_t batch_count = (samples.labels.size(0) + launch.batch_size - 1) / launch.batch_size;

@@ -22,6 +22,7 @@ struct Launch {
   torch::ScalarType dtype = torch::kFloat64;
   OptimizerOptions optimizer = {};
   std::string loss = kDefaultLoss;
+  std::string clip = {};  // as --clip-grad
   int64_t batch_size = 0;
   bool is_on_gpu = false;                // all ranks on GPU 0; otherwise on the CPU
   int shards = 0;                        // of --exact; 0: without it

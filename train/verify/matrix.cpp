@@ -47,8 +47,8 @@ class ModeRows {
     std::vector<std::pair<int, std::string>> refused;  // ranks and reason
     const auto try_one = [&](int ranks) {
       try {
-        meshes.push_back(
-            entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count()}));
+        meshes.push_back(entry_.traits.mesh(
+            spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count(), .clip = options_.clip}));
       } catch (const Error& error) {
         refused.emplace_back(ranks, error.what());
       }
@@ -116,9 +116,11 @@ class ModeRows {
       return leave_out_bitwise(
           concat("--batch-size is ", options_.batch_size, "; expected a number that ", kVerifiedShards, " divides"));
     try {
-      entry_.traits.mesh(
-          spec_,
-          {.ranks = mesh.size(), .batch_size = options_.batch_size, .shards = kVerifiedShards, .gpus = gpu_count()});
+      entry_.traits.mesh(spec_, {.ranks = mesh.size(),
+                                 .batch_size = options_.batch_size,
+                                 .shards = kVerifiedShards,
+                                 .gpus = gpu_count(),
+                                 .clip = options_.clip});
     } catch (const Error& error) {
       return leave_out_bitwise(error.what());
     }
@@ -187,6 +189,7 @@ Matrix matrix_of(const VerifyOptions& options) {
   if (!make_loss(options.loss)->target().is_class())
     throw config_error(concat("--loss ", options.loss,
                               ": verify-modes trains on digits, which have no fields; expected a loss without target"));
+  parse_clip(options.clip);  // throws
   Matrix matrix;
   std::vector<Candidate> candidates;
   for (const auto& arch : options.archs) {

@@ -48,6 +48,7 @@ struct VerifyOptions {
   int64_t batch_size = 24;   // 2, 3, 4, 6 and 8 divide it
   int64_t step_count = 200;  // of the class fp64
   std::string loss = kDefaultLoss;
+  std::string clip = {};  // as --clip-grad
 };
 
 struct Matrix {

@@ -79,6 +79,7 @@ class Verifier {
                   .dtype = pair.equivalence == Equivalence::kFp64 ? torch::kFloat64 : torch::kFloat32,
                   .optimizer = compares_states(pair) ? kSgd : kPlainSgd,
                   .loss = options_.loss,
+                  .clip = options_.clip,
                   .batch_size = options_.batch_size,
                   .is_on_gpu = options_.is_on_gpu,
                   .end_step = pair.equivalence == Equivalence::kFp64 ? options_.step_count : 1};

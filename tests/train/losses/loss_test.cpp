@@ -41,6 +41,24 @@ TEST(LossTest, SmoothedLabelsSpreadTheirShareOverAllClasses) {
   }
 }
 
+/// A class as timm 1.0 does it (timm/loss/binary_cross_entropy.py: off = E / classes, on = 1 - E + off), and a yes or a
+/// no as Keras does.
+TEST(LossTest, BinaryCrossEntropySmoothsAClassOverAllAndAnAnswerToAHalf) {
+  auto batch = part_of(random_samples(6, kSmallGrey, 1), 6, 0, 0, 1);
+  const auto logits = torch::randn({6, 4}, torch::kFloat64);
+  const double share = 0.2;
+  const auto row_of = [&](const torch::Tensor& wanted) {
+    const auto yes = torch::log(torch::sigmoid(logits)), no = torch::log(1 - torch::sigmoid(logits));
+    return -(wanted * yes + (1 - wanted) * no).mean(1);
+  };
+  const auto hot = torch::one_hot(batch.labels, 4).to(torch::kFloat64);
+  const auto of_class = make_loss("bce", {.label_smoothing = share})->of_rows(logits, batch);
+  EXPECT_TRUE(of_class.allclose(row_of(hot * (1 - share + share / 4) + (1 - hot) * (share / 4)), 1e-12, 1e-14));
+  batch.columns[kTargetColumn] = hot;
+  const auto of_field = make_loss("bce(target=tags,classes=4)", {.label_smoothing = share})->of_rows(logits, batch);
+  EXPECT_TRUE(of_field.allclose(row_of(hot * 0.9 + (1 - hot) * 0.1), 1e-12, 1e-14));
+}
+
 /// For every loss, also one that knows no mixing.
 TEST(LossTest, AMixedRowHasTheSharesOfItsLabels) {
   auto batch = part_of(random_samples(6, kSmallGrey, 1), 6, 0, 0, 1);
@@ -64,7 +82,7 @@ TEST(LossTest, WhatItCannotDoIsRefused) {
       "shortfall, smooth-l1");
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { make_loss("shortfall", {.label_smoothing = 0.5}); }),
             "--label-smoothing is 0.5 with --loss shortfall, which does not smooth labels; expected 0, or --loss "
-            "cross-entropy");
+            "cross-entropy or bce");
 }
 
 /// The loss of one step of `mode`, added over all ranks. The batch has 24 rows, one of weight 0.

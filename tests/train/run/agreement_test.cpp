@@ -89,6 +89,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"layer-decay", [](auto& o) { o.layer_decay = 0.7; }},
       {"loss", [](auto& o) { o.loss = "other"; }},
       {"label-smoothing", [](auto& o) { o.label_smoothing = 0.5; }},
+      {"clip-grad", [](auto& o) { o.clip = "norm=7"; }},
       {"average", [](auto& o) { o.average = "ema(every=7)"; }},
       {"tta", [](auto& o) { o.test_views = "flip"; }},
       {"seed", [](auto& o) { o.seed = 7; }},

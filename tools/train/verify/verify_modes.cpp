@@ -58,6 +58,7 @@ Flags parse(int argc, char** argv) {
                  "--device cuda processes)");
   app.add_option("-b,--batch-size", options.batch_size, "samples per step, over all ranks")->capture_default_str();
   app.add_option("--loss", options.loss, concat("what is trained. Losses:", loss_lines()))->capture_default_str();
+  app.add_option("--clip-grad", options.clip, "how gradients are clipped: norm=1.0, value=0.5 or agc=0.01");
   app.add_option("--device", device, "where all ranks compute: cpu, or cuda: GPU 0, which they share")
       ->capture_default_str();
   app.add_flag("--json", flags.prints_json, "print the results as JSON, at the end");

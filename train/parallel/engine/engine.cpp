@@ -10,6 +10,7 @@
 #include "train/parallel/engine/schedule_runner.h"
 #include "train/parallel/exact/micro_shards.h"
 #include "train/parallel/replicas/replicas.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 namespace {
@@ -84,12 +85,18 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
       link_(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(config.ranges.size()), context.device, context.recorder,
             config.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs) {
   config_.steps_in_backward = config.steps_in_backward && context.emulation.learns();
+  for (const auto& item : context.model.named_parameters()) {
+    if (!item.value().requires_grad()) continue;
+    if (part_.holds(item.key())) places_.push_back(trained_count_);
+    ++trained_count_;
+  }
   take_weights(context);
   agree_on_buffers();
-  update_ = config_.update({part_.trained(), data_, context.recorder, context.optimizer,
-                            numbers_of(part_.trained(), context.rate_factors, 1), config_.steps_in_backward,
-                            config.mesh.shards > 0,
-                            numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay)});
+  update_ = config_.update(
+      {part_.trained(), data_, context.recorder, context.optimizer,
+       numbers_of(part_.trained(), context.rate_factors, 1), config_.steps_in_backward, config.mesh.shards > 0,
+       numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay), context.step.clip,
+       [this, device = context.device](const torch::Tensor& numbers) { return sum_over_parts(numbers, device); }});
   SyncContext sync{part_.trained(), data_, context.recorder, config.micro_batches};
   if (config_.steps_in_backward) sync.on_bucket_reduced = [this](size_t bucket) { update_->step_bucket(bucket); };
   sync_ = config_.sync(sync);
@@ -128,6 +135,15 @@ StepSums Engine::step(const DeviceBatch& batch) {
   auto sums = compute_gradients(batch);
   finish_step();
   return sums;
+}
+
+/// One entry per trained parameter of the model: it is held by one rank of each copy, and x + 0 is x. These are added
+/// in the order of the model.
+torch::Tensor Engine::sum_over_parts(const torch::Tensor& numbers, const torch::Device& device) {
+  auto all = torch::zeros({trained_count_}, torch::dtype(torch::kFloat64).device(device));
+  if (!places_.empty()) all.index_copy_(0, torch::tensor(places_).to(device), numbers.to(device));
+  if (config_.mesh.pipe > 1) (pipe_comm_ ? *pipe_comm_ : world_).all_reduce_sum(all)->wait();
+  return folded_sum(all);
 }
 
 void Engine::finish_step() {

@@ -60,6 +60,7 @@ class Engine final : public Strategy, public CapturableStep {
     return measured_memory(part_, *sync_, update_->optimizer().state(), values(average_->tensors()), config_.sharded,
                            data_.world_size());
   }
+  torch::Tensor gradient_norm() override { return update_->optimizer().gradient_norm(); }
   void average_weights(double decay, bool restarts) override;
   void measure_next_step() override { sync_->measure_next(); }
   std::string capture_obstacle() const override { return runner_->capture_obstacle(); }
@@ -76,6 +77,7 @@ class Engine final : public Strategy, public CapturableStep {
  private:
   void take_weights(const StrategyContext& context);
   void finish_step();
+  torch::Tensor sum_over_parts(const torch::Tensor& numbers, const torch::Device& device);
   void agree_on_buffers();
 
   StepConfig config_;
@@ -83,6 +85,8 @@ class Engine final : public Strategy, public CapturableStep {
   std::unique_ptr<Comm> data_comm_, pipe_comm_;  // null where the axis is the world
   Comm& data_;                                   // the ranks that hold the same stages
   ModelPart part_;
+  std::vector<int64_t> places_;  // of the trained parameters of this part among those of the model
+  int64_t trained_count_ = 0;    // of the model
   SyncedBatchNorm norms_;
   StageLink link_;
   std::unique_ptr<Update> update_;

@@ -36,7 +36,7 @@ Mesh ddp_mesh(const Spec& spec, const MeshRequest& request) {
   detail::syncs_batch_norm(spec, request.shards);                          // throws
   const std::string compression = compression_of(spec, request.shards);
   if (compression == "powersgd") rank_of(spec);  // throws
-  if (detail::steps_in_backward(spec, request.optimizer, request.shards) && !compression.empty())
+  if (detail::steps_in_backward(spec, request.optimizer, request.shards, request.clip) && !compression.empty())
     throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", compression,
                               "; expected one of them: compressed sums are unpacked after backward"));
   return {.data = ranks, .shards = request.shards};

@@ -100,11 +100,14 @@ void check_sync(const Spec& spec, const Model& model, const Mesh& mesh) {
   }
 }
 
-bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards) {
+bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards, const std::string& clip) {
   const bool is_on = spec.get("step-in-backward", false);
   if (is_on && shards > 0)
     throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", shards,
                               "; expected one of them: sums are whole when all shards have come"));
+  if (is_on && !clip.empty())
+    throw config_error(concat(flag(spec), ": step-in-backward is true with --clip-grad ", clip,
+                              ", which needs all gradients at once; expected one of the two"));
   if (!is_on || optimizer.empty()) return is_on;
   const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
   if (OptimizerRegistry::entry(name).traits.steps_in_parts) return true;
@@ -115,7 +118,10 @@ bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shard
                             ", which needs all gradients at once; expected one of ", join(others)));
 }
 
-void check_takes_slices(const Spec& spec, const std::string& optimizer) {
+void check_takes_slices(const Spec& spec, const std::string& optimizer, const std::string& clip) {
+  if (parse_clip(clip).needs_whole_tensors())
+    throw config_error(concat("--mode ", spec.text(), " with --clip-grad ", clip, ", which needs whole parameters; ",
+                              "expected a mode that does not cut them into slices, such as ddp"));
   if (optimizer.empty()) return;
   const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
   if (!OptimizerRegistry::entry(name).traits.needs_whole_tensors) return;

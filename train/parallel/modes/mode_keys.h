@@ -52,12 +52,12 @@ bool syncs_batch_norm(const Spec& spec, int shards = 0);
 void check_sync(const Spec& spec, const Model& model, const Mesh& mesh);
 
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
-/// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, and
-/// with `shards`.
-bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards = 0);
+/// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, with
+/// `clip` (--clip-grad; "": nothing is clipped), and with `shards`.
+bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards = 0, const std::string& clip = "");
 
-/// Throws config_error for an optimiser (`optimizer` as above) that needs whole parameters, in a mode that cuts them.
-void check_takes_slices(const Spec& spec, const std::string& optimizer);
+/// Throws config_error for an optimiser or a clipping (as above) that needs whole parameters, in a mode that cuts them.
+void check_takes_slices(const Spec& spec, const std::string& optimizer, const std::string& clip);
 
 /// Whether BatchNorm sees all rows of a batch in a mode with these two keys.
 bool sees_whole_batches(const Spec& spec, int ranks);

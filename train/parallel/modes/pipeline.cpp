@@ -155,7 +155,7 @@ Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   Mesh mesh = grid_of(spec, request);
   mesh.shards = request.shards;
   mesh.gpus = detail::gpu_indices(devices_of_ranks(spec, request));
-  if (zero_of(spec, mesh) > 0) detail::check_takes_slices(spec, request.optimizer);
+  if (zero_of(spec, mesh) > 0) detail::check_takes_slices(spec, request.optimizer, request.clip);
   if (zero_of(spec, mesh) > 0 && request.shards > 0 && !request.optimizer.empty() &&
       !OptimizerRegistry::entry(parse_spec("optimizer", request.optimizer).name()).traits.takes_pieces)
     throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",

@@ -27,9 +27,9 @@ Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
   if (stage_of(spec) == 3 && request.shards == 0 && micro_batches > 1)
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
-  detail::check_takes_slices(spec, request.optimizer);
+  detail::check_takes_slices(spec, request.optimizer, request.clip);
   detail::syncs_batch_norm(spec, request.shards);  // throws
-  if (detail::steps_in_backward(spec, request.optimizer, request.shards) && stage_of(spec) > 1)
+  if (detail::steps_in_backward(spec, request.optimizer, request.shards, request.clip) && stage_of(spec) > 1)
     throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage_of(spec),
                               "; expected stage 1, where gradients are summed whole"));
   return {.data = ranks, .shards = request.shards};

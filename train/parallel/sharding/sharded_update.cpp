@@ -23,20 +23,27 @@ class ShardedUpdate final : public Update {
         gathers_(gathers),
         works_(context.recorder, AfterBackward::kAll) {
     OptimizerContext pieces{.parameters = {}, .options = context.options};
-    std::vector<int64_t> parameters;
+    std::vector<int64_t> parameters, firsts;
     for (const auto& piece : pieces_) {
       parts_.push_back(buckets_[piece.bucket].slice.narrow(0, piece.slice_offset, piece.count));
       if (!context.rate_factors.empty()) pieces.rate_factors.push_back(context.rate_factors[piece.parameter]);
       if (!context.weight_decays.empty()) pieces.weight_decays.push_back(context.weight_decays[piece.parameter]);
       if (context.in_buckets) pieces.parts.push_back(piece.bucket);
       parameters.push_back(static_cast<int64_t>(piece.parameter));
+      firsts.push_back(piece.first);
     }
     pieces.parameters = parts_;
     if (context.in_buckets && !buckets_.empty()) pieces.part_count = buckets_.size();
+    if (!trained_.empty()) is_first_piece_ = torch::tensor(firsts).to(trained_.front().device()).eq(0);
     if (!trained_.empty()) parameter_of_piece_ = torch::tensor(parameters).to(trained_.front().device());
     pieces.squared_norms = [this, is_exact = context.is_exact](const TensorLists& lists) {
       return is_exact ? exact_norms(lists) : sum_of_pieces(squared_norms_of_whole(lists));
     };
+    pieces.clip = context.clip;
+    if (context.sum_over_parts)
+      pieces.sum_over_model = [this, sum = context.sum_over_parts](const torch::Tensor& norms) {
+        return sum(of_parameters(norms));
+      };
     optimizer_ = make_optimizer(pieces);
   }
 
@@ -105,6 +112,17 @@ class ShardedUpdate final : public Update {
     return sums.index_select(0, parameter_of_piece_);
   }
 
+  /// What ranks know of the parameters of which they have pieces, as one entry per trained parameter at every rank. The
+  /// rank with the first piece says it; x + 0 is x.
+  torch::Tensor of_parameters(const torch::Tensor& of_pieces) const {
+    if (trained_.empty()) return of_pieces;
+    const auto device = trained_.front().device();
+    auto all = torch::zeros({static_cast<int64_t>(trained_.size())}, of_pieces.options().device(device));
+    all.index_copy_(0, parameter_of_piece_, at::where(is_first_piece_, of_pieces.to(device), 0.0));
+    comm_.all_reduce_sum(all)->wait();
+    return all;
+  }
+
   /// Each block lies in the piece of one rank, and x + 0 is x in any order. Sends 1 / 16 of the bytes of the parameters
   /// for two lists of f32.
   torch::Tensor exact_norms(const TensorLists& lists) const {
@@ -143,6 +161,7 @@ class ShardedUpdate final : public Update {
   bool gathers_;
   PendingCollectives works_;          // the gathers of a step
   torch::Tensor parameter_of_piece_;  // i64, one entry per piece
+  torch::Tensor is_first_piece_;      // bool, one entry per piece: it has the parameter's first element
   std::unique_ptr<Optimizer> optimizer_;
 };
 

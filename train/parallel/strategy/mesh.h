@@ -36,6 +36,7 @@ struct MeshRequest {
   int shards = 0;          ///< As Mesh::shards: a power of two that divides the batch.
   int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
   std::string optimizer = {};  ///< As --optimizer says; "": not known.
+  std::string clip = {};       ///< As --clip-grad says; "": nothing is clipped.
   int local_ranks = 0;         ///< Those of `ranks` that are on this machine; 0: not known.
 };
 

@@ -36,11 +36,12 @@ class Model;
 using StateDict = std::map<std::string, torch::Tensor>;
 using UseTensor = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
-/// What --bias-decay, --loss, --label-smoothing and --average change in a step.
+/// What --bias-decay, --loss, --label-smoothing, --average and --clip-grad change in a step.
 struct StepOptions {
   std::map<std::string, double> weight_decays = {};  // by parameter; that of the optimiser's options for the others
   std::shared_ptr<const Loss> loss = {};             // null: cross entropy; ranks that are threads share it
   bool keeps_average = false;                        // average_weights() will be called
+  ClipOptions clip = {};                             // of the gradients, before the update
 };
 
 inline std::shared_ptr<const Loss> loss_of(const StepOptions& step) { return step.loss ? step.loss : make_loss(); }
@@ -132,6 +133,9 @@ class Strategy {
   /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average and
   /// Traits::keeps_average; without the latter it throws bug_error.
   virtual void average_weights(double decay, bool restarts);
+  /// Of the gradients of the last step over the whole model, before they were clipped: f64 scalar, the same at every
+  /// rank. Undefined where nothing is clipped.
+  virtual torch::Tensor gradient_norm() { return {}; }
   /// One entry per replica; empty in a mode that has none.
   virtual std::vector<ReplicaUse> replica_use() { return {}; }
   /// Called at every rank or at none. If gradients are sent compressed, the next step also finds out what that costs:

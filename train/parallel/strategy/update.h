@@ -42,6 +42,10 @@ struct UpdateContext {
   bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts
   bool is_exact = false;    // the bits do not depend on how parameters are cut; slices have kVectorAlignment
   std::vector<double> weight_decays = {};  // empty: that of `options` for all
+  ClipOptions clip = {};                   // not with in_buckets
+  /// Collective over the ranks that hold other parameters: the sum of `numbers`, one entry per trained parameter of
+  /// this rank, over all trained parameters of the model, in an order that does not depend on how these are divided.
+  std::function<torch::Tensor(const torch::Tensor& numbers)> sum_over_parts = {};
 };
 
 /// Every rank changes every parameter that it holds.
