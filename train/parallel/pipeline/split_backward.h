@@ -33,7 +33,7 @@ class SplitBackward {
  private:
   /// A node on the way to the input from which another way leads to parameters.
   struct Joint {
-    std::shared_ptr<torch::autograd::Node> node;
+    decltype(torch::autograd::Edge::function) node;
     torch::autograd::edge_list parameters;                    // their accumulators
     std::shared_ptr<torch::autograd::variable_list> arrived;  // gradients at the node
   };

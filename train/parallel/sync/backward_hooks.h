@@ -23,7 +23,8 @@ class AccumulationHooks {
 
  private:
   std::function<void(size_t)> after_;
-  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
+  // The pointer is std::shared_ptr up to LibTorch 2.11 at least, and c10::intrusive_ptr in 2.15.
+  std::vector<std::pair<decltype(torch::autograd::Edge::function), uintptr_t>> hooks_;
 };
 
 }  // namespace penstock::detail
