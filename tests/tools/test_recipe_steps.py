@@ -1,6 +1,7 @@
 """Recipes: their first steps are those of their sources, written here from the programs: losses that are added up over the
 batch, rates, weight decay, momenta. A rate that is a factor of 2,000 too small still learns a little, so that only this shows
-it. cifar10-94 is airbench94_muon (Jordan 2024), cifar10-94-resnet is bag_of_tricks.ipynb (Page 2019)."""
+it. cifar10-94 is airbench94_muon (Jordan 2024), cifar10-94-curriculum is E1 of Fulcrum's cifar-10-speedrun (2026), with the
+deviations that docs/RECIPES.md lists, cifar10-94-resnet is bag_of_tricks.ipynb (Page 2019)."""
 import json
 
 import numpy as np
@@ -24,9 +25,12 @@ def pictures(folder, count):
         path = folder / f"train/{label}/{number:04}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(picture).save(path)
-    levels = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255
+    return normalized(torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255), torch.arange(count) % CLASSES
+
+
+def normalized(levels):
     mean, deviation = levels.mean((0, 2, 3), keepdim=True), levels.std((0, 2, 3), correction=0, keepdim=True)
-    return (levels - mean) / deviation, torch.arange(count) % CLASSES
+    return (levels - mean) / deviation
 
 
 def new_norm(name, channels):
@@ -42,7 +46,8 @@ def trained_of(state):
 def steps_of_recipe(recipe, folder, state, epochs, *flags):
     """The state after `epochs` steps of all pictures in folder/in, in a batch."""
     save_file(state, folder / "begin.safetensors")
-    run(folder / "cache", "--recipe", recipe, "--data", f"image-folder:{folder / 'in'}", "--augment", "normalize", "--epochs", epochs,
+    augment = [] if "--augment" in flags else ["--augment", "normalize"]
+    run(folder / "cache", "--recipe", recipe, "--data", f"image-folder:{folder / 'in'}", *augment, "--epochs", epochs,
         "--pretrained", folder / "begin.safetensors", "--device", "cpu", "--threads", 2, "-j", 0, "--out", folder / "run", *flags)
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == epochs
     return load_file(folder / "run/checkpoint-last.safetensors")
@@ -70,23 +75,23 @@ def initial_airbench():
     return state
 
 
-def airbench_logits(state, x):
+def airbench_logits(state, x, activate=functional.gelu):
     x = functional.gelu(functional.conv2d(x, state["whiten.weight"], state["whiten.bias"]))
     for block in (1, 2, 3):
         for number in (1, 2):
             name = f"block{block}.norm{number}"
             x = functional.conv2d(x, state[f"block{block}.conv{number}.weight"], padding=1)
             x = functional.max_pool2d(x, 2) if number == 1 else x
-            x = functional.gelu(functional.batch_norm(x, None, None, bias=state[f"{name}.bias"], training=True, eps=1e-12))
+            x = activate(functional.batch_norm(x, None, None, bias=state[f"{name}.bias"], training=True, eps=1e-12))
     return functional.linear(x.amax((2, 3)), state["head.weight"]) / CHANNELS[-1]
 
 
-def nearly_orthogonal(matrix):
+def nearly_orthogonal(matrix, a0=3.4445, b0=-4.7750, c0=2.0315):
     x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / (matrix.norm() + 1e-7)
     for _ in range(3):
         a = x @ x.T
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        x = a0 * x + (b0 * a + c0 * a @ a) @ x
     return x.T if matrix.shape[0] > matrix.shape[1] else x
 
 
@@ -120,6 +125,45 @@ def test_steps_of_cifar10_94(tmp_path):
     state = initial_airbench()
     found = steps_of_recipe("cifar10-94", tmp_path, state, 2, "--arch", "airbench(width=0.125)")
     expect_steps(found, airbench_steps(state, images, labels, 2), state)
+
+
+CURRICULUM = 1536  # pictures of a batch of cifar10-94-curriculum
+
+
+def curriculum_steps(state, images_of, labels, count):
+    trained = trained_of(state)
+    filters = [value for name, value in trained.items() if "conv" in name]
+    decay, bias_rate, head_rate = 1.0418e-6 * CURRICULUM, 0.0573, 0.5415
+    groups = [{"params": [value for name, value in trained.items() if "bias" in name], "lr": bias_rate, "weight_decay": decay / bias_rate},
+              {"params": [trained["head.weight"]], "lr": head_rate, "weight_decay": decay / head_rate}]
+    sgd = torch.optim.SGD(groups, momentum=0.825, nesterov=True)
+    rates, momenta = [group["lr"] for group in sgd.param_groups], [torch.zeros_like(value) for value in filters]
+    for step in range(count):
+        logits = airbench_logits(state | trained, images_of(step), functional.silu)
+        functional.cross_entropy(logits, labels, label_smoothing=0.09, reduction="sum").backward()
+        left = max(1 - 0.95 * step / (count * (1 - 0.1028)), 0.05)
+        for group, rate in zip(sgd.param_groups, rates):
+            group["lr"] = rate * left
+        sgd.step()
+        with torch.no_grad():
+            for value, momentum in zip(filters, momenta):
+                momentum.mul_(0.655).add_(value.grad)
+                direction = value.grad + 0.655 * momentum
+                if (step + 1) % 9 == 0:  # not in three steps; OptimizerTest has it
+                    value.mul_(len(value) ** 0.5 / value.norm())
+                value.sub_(nearly_orthogonal(direction.flatten(1), 3.4576, -4.7391, 2.0843).view_as(value), alpha=0.2255 * left)
+        for value in trained.values():
+            value.grad = None
+    return {name: value.detach() for name, value in trained.items()}
+
+
+def test_steps_of_cifar10_94_curriculum(tmp_path):
+    images, labels = pictures(tmp_path / "in", CURRICULUM)
+    state = initial_airbench()
+    smaller = functional.interpolate(images, size=(9, 9), mode="bilinear")
+    found = steps_of_recipe("cifar10-94-curriculum", tmp_path, state, 3, "--arch", "airbench(width=0.125,activation=silu,norm-momentum=0.4434)",
+                            "--augment", f"resize(size={SIDE},filter=bilinear),normalize", "--size-schedule", f"0:9,2:{SIDE}")
+    expect_steps(found, curriculum_steps(state, lambda step: smaller if step < 2 else images, labels, 3), state)
 
 
 BATCH, WIDTHS = 512, {"prep": (27, 8), "layer1": (8, 16), "residual1.0": (16, 16), "residual1.1": (16, 16), "layer2": (16, 32),

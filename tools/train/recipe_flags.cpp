@@ -72,10 +72,16 @@ std::vector<std::string> typed_recipe(const std::vector<std::string>& arguments)
 
 namespace {
 
+/// The name of the model of a recipe, without its keys.
+std::string arch_of(const std::vector<std::string>& flags) {
+  const std::string arch = typed_value(flags, "--arch");
+  return arch.substr(0, arch.find('('));
+}
+
 /// ", --recipe NAME" for the recipe that was made for this model; "" if there is none.
 std::string recipe_for(const std::string& arch) {
   for (const auto& name : recipe_names())
-    if (typed_value(recipe_flags(name), "--arch") == arch) return concat(", --recipe ", name);
+    if (arch_of(recipe_flags(name)) == arch) return concat(", --recipe ", name);
   return "";
 }
 
@@ -83,7 +89,7 @@ std::string recipe_for(const std::string& arch) {
 
 void check_recipe(const CLI::App& app, const TrainOptions& options) {
   const auto flags = recipe_flags(options.recipe);  // throws
-  const std::string arch = typed_value(flags, "--arch"), rates = typed_value(flags, "--layer-lr");
+  const std::string arch = arch_of(flags), rates = typed_value(flags, "--layer-lr");
   const std::string& typed_arch = options.arch->name();
   if (!rates.empty() && app.count("--layer-lr") == 0 && typed_arch != arch)
     throw config_error(concat("--recipe ", options.recipe, " with --arch ", options.arch, ": its --layer-lr ", rates,

@@ -67,8 +67,8 @@ const std::map<std::string, std::vector<std::string>>& all_recipes() {
         "--tail",
         "drop",
         "--augment",
-        "alternating-flip,crop(pad=2,border=reflect),color-jitter(brightness=0.073,contrast=0.13),"
-        "resize(size=32,filter=bilinear)",
+        "alternating-flip,color-jitter(brightness=0.073,contrast=0.13),resize(size=32,filter=bilinear),"
+        "crop(pad=2,border=reflect)",
         "--size-schedule",
         "0:24,3:28,6:32",
         "--label-smoothing",
