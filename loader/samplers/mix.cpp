@@ -43,7 +43,8 @@ std::vector<Part> parts_of(const Spec& spec, const SamplerContext& context) {
     begin = end;
   }
   if (parts.size() < 2 || parts.size() > kMostParts)
-    throw config_error(concat(spec.where(), ": ", parts.size(), " data sets; expected 2 to ", kMostParts));
+    throw config_error(concat(spec.where(), ": ", parts.size(), parts.size() == 1 ? " data set" : " data sets",
+                              "; expected 2 to ", kMostParts));
   return parts;
 }
 

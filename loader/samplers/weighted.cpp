@@ -21,10 +21,13 @@ std::vector<double> weights_in_field(const Spec& spec, const std::string& name, 
   const Dataset& dataset = context.dataset;
   const size_t number = dataset.field_number(name);
   const FieldType& type = dataset.manifest().fields[number];
-  if (type.kind != FieldKind::kNumber || type.is_variable() || type.element_count() != 1)
-    throw config_error(concat(spec.where(), ": field ", in_quotes(name), " of ", dataset.folder().string(), " is ",
-                              field_kind_name(type.kind), " of ", type.element_count(), " ", dtype_name(type.dtype),
-                              type.is_variable() ? " per entry" : "", "; expected one number"));
+  const bool has_numbers = type.kind == FieldKind::kNumber;
+  if (!has_numbers || type.is_variable() || type.element_count() != 1)
+    throw config_error(concat(spec.where(), ": field ", in_quotes(name), " of ", dataset.folder().string(),
+                              !has_numbers         ? concat(" is of kind ", field_kind_name(type.kind))
+                              : type.is_variable() ? std::string(" holds a list of numbers")
+                                                   : concat(" holds ", type.element_count(), " numbers"),
+                              "; expected one number"));
   const auto read = number_reader(type.dtype);
   std::vector<double> weights(context.size());
   for (uint64_t e = 0; e < weights.size(); ++e) {

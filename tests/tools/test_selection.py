@@ -116,7 +116,7 @@ def test_a_model_that_begins_from_pictures_leaves_out_corrupt_ones(cache, tmp_pa
     (["--subset", "classes(eleven)"], 'subset classes: unknown class "eleven"'),
     (["--sampler", "uniform", "--shuffle", "rank-local"], "--shuffle rank-local with --sampler uniform: a rank knows its own shards alone"),
     (["--on-corrupt", "skip"], '--on-corrupt: unknown on-corrupt "skip"'),
-    (["--sampler", "mix(repeat=1)"], "sampler mix: 1 data sets; expected 2 to 255"),
+    (["--sampler", "mix(repeat=1)"], "sampler mix: 1 data set; expected 2 to 255"),
 ])
 def test_what_is_wrong_is_one_line(cache, tmp_path, flags, message):
     done = run(cache, *FAST, *flags, "--out", tmp_path / "run", code=2)

@@ -247,7 +247,7 @@ TEST_F(MixedSetsTest, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(says("mix(choose=1:1:1)", "ids(" + (a.folder() / "ids").string() + ")"),
               HasSubstr("which has 0 samples"));
   all = a.open();
-  EXPECT_THAT(says("mix(repeat=1)"), HasSubstr("1 data sets; expected 2 to 255"));
+  EXPECT_THAT(says("mix(repeat=1)"), HasSubstr("1 data set; expected 2 to 255"));
 }
 
 }  // namespace
