@@ -288,3 +288,16 @@ def test_a_device_says_what_it_does_not_take(tmp_path, monkeypatch):
                                   'expected device=None, and a copy of each batch, as in images.to("cuda")')
     with pytest.raises(penstock.ConfigError, match="^layout u8: pictures have"):
         penstock.Loader(data, layout="u8", augment="")
+
+
+def test_a_second_picture_may_follow_the_plan_of_a_view(tmp_path):
+    random = numpy.random.default_rng(5)
+    depths = [random.integers(0, 65536, (12, 12), dtype=numpy.uint16) for _ in range(6)]
+    items = [{"image": random.integers(0, 256, (12, 12, 3), dtype=numpy.uint8), "label": 0, "depth": depth} for depth in depths]
+    penstock.pack(items, tmp_path / "set", fields={"depth": penstock.Field("picture")})
+    loader = penstock.Loader(tmp_path / "set", batch_size=6, shuffle=False, workers=0, views=["normalize", "flip(p=1),normalize"],
+                             columns="picture(field=depth),picture(field=depth,view=1)")
+    batch = loader.batch(0, 0)
+    own, mirrored = (numpy.asarray(batch.columns[name])[..., 0] for name in ("depth", "view1.depth"))
+    for row, number in enumerate(numpy.asarray(batch.ids)):
+        assert (own[row] == depths[number]).all() and (mirrored[row] == depths[number][:, ::-1]).all()
