@@ -11,11 +11,6 @@
 namespace penstock {
 namespace {
 
-bool is_array(std::span<const uint8_t> bytes) {
-  constexpr std::array<uint8_t, 6> kMagic{0x93, 'N', 'U', 'M', 'P', 'Y'};
-  return bytes.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), bytes.begin());
-}
-
 /// The array as a view of a picture.
 Picture picture_of(const detail::NpyArray& array) {
   const auto type = pixel_type_of(array.dtype);
@@ -37,7 +32,7 @@ Picture picture_of(const detail::NpyArray& array) {
 }  // namespace
 
 FieldPictureKind probe_field_picture(std::span<const uint8_t> bytes) {
-  if (is_array(bytes)) {
+  if (detail::is_npy(bytes)) {
     const Picture picture = picture_of(detail::parse_npy(bytes));
     return {{picture.height, picture.width, picture.channels}, picture.type};
   }
@@ -46,7 +41,7 @@ FieldPictureKind probe_field_picture(std::span<const uint8_t> bytes) {
 }
 
 Picture decode_field_picture(std::span<const uint8_t> bytes, DecodeScratch& scratch) {
-  if (is_array(bytes)) return picture_of(detail::parse_npy(bytes));
+  if (detail::is_npy(bytes)) return picture_of(detail::parse_npy(bytes));
   if (detail::is_deep_png(bytes)) return detail::decode_deep_png(bytes, scratch);
   const Encoding encoding = detect_encoding(bytes);
   const Extent extent = codec_for(encoding).probe(bytes);

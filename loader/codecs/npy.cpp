@@ -88,6 +88,11 @@ std::vector<int64_t> shape_in(std::string_view header) {
 
 }  // namespace
 
+bool is_npy(std::span<const uint8_t> file) {
+  constexpr std::array<uint8_t, 6> kMagic{0x93, 'N', 'U', 'M', 'P', 'Y'};
+  return file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin());
+}
+
 NpyArray parse_npy(std::span<const uint8_t> file) {
   size_t begin = 0;
   const auto header = header_of(file, begin);

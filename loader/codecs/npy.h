@@ -16,6 +16,8 @@ struct NpyArray {
   std::span<const uint8_t> data;
 };
 
+bool is_npy(std::span<const uint8_t> file);  ///< By its first bytes.
+
 /// Versions 1 to 3 of the format. Throws corrupt_error, which names no file, for objects (which would be pickles),
 /// big-endian and Fortran-ordered arrays, other dtypes, and a file of another size than its header says.
 NpyArray parse_npy(std::span<const uint8_t> file);

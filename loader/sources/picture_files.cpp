@@ -10,6 +10,8 @@
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/codecs/field_picture.h"
+#include "loader/codecs/npy.h"
 #include "loader/files/checksum.h"
 #include "loader/files/input_file.h"
 #include "loader/files/orientation.h"
@@ -129,6 +131,16 @@ SourceSample raw_sample(ForeignPicture&& picture) {
   return sample;
 }
 
+/// An array of NumPy, H x W x C.
+SourceSample array_sample(std::span<const uint8_t> bytes) {
+  DecodeScratch scratch;
+  const Picture picture = decode_field_picture(bytes, scratch);
+  const size_t size = static_cast<size_t>(picture.row_stride) * static_cast<size_t>(picture.height);
+  return {.bytes = {picture.pixels, picture.pixels + size},
+          .encoding = raw_encoding(picture.type),
+          .extent = {picture.height, picture.width, picture.channels}};
+}
+
 }  // namespace
 
 void Fingerprint::add(const fs::path& file) { add_text(file_fingerprint(file)); }
@@ -150,6 +162,7 @@ bool is_plain_path(const std::string& text) {
 namespace penstock {
 
 SourceSample picture_sample(std::vector<uint8_t> bytes) {
+  if (detail::is_npy(bytes)) return detail::array_sample(bytes);
   const auto* format = detail::foreign_format_of(bytes);
   const bool is_converted = format != nullptr;
   if (is_converted) {
@@ -163,7 +176,7 @@ SourceSample picture_sample(std::vector<uint8_t> bytes) {
 }
 
 void check_picture_format(std::span<const uint8_t> bytes) {
-  if (detail::foreign_format_of(bytes) == nullptr) detect_encoding(bytes);
+  if (!detail::is_npy(bytes) && detail::foreign_format_of(bytes) == nullptr) detect_encoding(bytes);
 }
 
 }  // namespace penstock

@@ -47,6 +47,13 @@ TarKinds kinds_of_text(std::string_view text, const std::string& where) {
   }
 }
 
+bool is_picture_by_kinds(const TarKinds& kinds, const std::string& ending) {
+  const std::string name = ending.substr(0, ending.rfind('.'));
+  return std::any_of(kinds.fields.begin(), kinds.fields.end(), [&](const FieldType& type) {
+    return type.kind == FieldKind::kPicture && is_same_name(type.name, name);
+  });
+}
+
 FieldType type_by_kinds(const TarKinds& kinds, const FieldType& found, const std::string& where) {
   const auto type = std::find_if(kinds.fields.begin(), kinds.fields.end(),
                                  [&](const FieldType& other) { return is_same_name(other.name, found.name); });

@@ -24,6 +24,9 @@ std::string text_of_kinds(const TarKinds& kinds);
 /// Throws corrupt_error `<where>: ...`.
 TarKinds kinds_of_text(std::string_view text, const std::string& where);
 
+/// Whether the files of this ending, in lower case, are a field of pictures, of which some may be arrays: depth.npy.
+bool is_picture_by_kinds(const TarKinds& kinds, const std::string& ending);
+
 /// The type that `kinds` has for a file that was found to be of `found`: the one with its name, whatever its case. It
 /// is `found` itself where there is none. Throws corrupt_error `<where>: ...` where a value of one cannot be one of the
 /// other.

@@ -155,6 +155,7 @@ class WebDataset final : public Source {
     for (const auto& [ending, file] : group.files)
       if (picture_ending_.empty() && detail::is_picture_name("x." + ending) && ending.find('.') == std::string::npos)
         picture_ending_ = ending;
+    if (picture_ending_.empty() && group.files.contains("npy")) picture_ending_ = "npy";  // as rasters are exported
     if (picture_ending_.empty())
       throw corrupt_error(concat(where, ": no picture (.jpg, .png, .webp, ...); expected one in every sample"));
     endings_.push_back(picture_ending_);
@@ -223,11 +224,16 @@ class WebDataset final : public Source {
     return {bytes.begin(), bytes.end()};
   }
 
+  /// Of numbers. An array that is a picture stays a file.
+  bool is_array(const std::string& ending) const {
+    return detail::has_last_ending(ending, "npy") && !(kinds_ && detail::is_picture_by_kinds(*kinds_, ending));
+  }
+
   /// Compares the dtype and shape of arrays with those before: the first size may differ.
   void see_arrays(uint32_t archive, const TarSample& sample) {
     arrays_.resize(endings_.size());
     for (size_t i = first_field_; i < endings_.size(); ++i) {
-      if (!detail::has_last_ending(endings_[i], "npy")) continue;
+      if (!is_array(endings_[i])) continue;
       const auto array = detail::parse_npy(extract(archive, sample.files[i]));
       FieldType& type = arrays_[i];
       if (samples_.empty()) {
@@ -256,7 +262,7 @@ class WebDataset final : public Source {
                      .kind = FieldKind::kBytes,
                      .dtype = Dtype::kU8,
                      .shape = {FieldType::kVariable}};
-      if (detail::has_last_ending(endings_[i], "npy")) {
+      if (is_array(endings_[i])) {
         type.kind = FieldKind::kNumber;
         type.dtype = arrays_[i].dtype;
         type.shape = arrays_[i].shape;
@@ -287,7 +293,7 @@ class WebDataset final : public Source {
     const size_t file = first_field_ + field;
     auto bytes = copy(from, file);
     if (types_[field].kind == FieldKind::kMask) return detail::mask_value(std::move(bytes));
-    if (!detail::has_last_ending(endings_[file], "npy")) return bytes;
+    if (!is_array(endings_[file])) return bytes;
     const auto data = detail::parse_npy(bytes).data;
     return {data.begin(), data.end()};
   }

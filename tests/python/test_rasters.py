@@ -301,3 +301,19 @@ def test_a_second_picture_may_follow_the_plan_of_a_view(tmp_path):
     own, mirrored = (numpy.asarray(batch.columns[name])[..., 0] for name in ("depth", "view1.depth"))
     for row, number in enumerate(numpy.asarray(batch.ids)):
         assert (own[row] == depths[number]).all() and (mirrored[row] == depths[number][:, ::-1]).all()
+
+
+def test_rasters_and_second_pictures_come_back_from_tars(tmp_path):
+    random = numpy.random.default_rng(6)
+    items = [{"image": random.integers(0, 65536, (12, 8 + i, 5), dtype=numpy.uint16), "label": i % 2,
+              "depth": random.random((12 + i, 8), dtype=numpy.float32)} for i in range(6)]
+    penstock.pack(items, tmp_path / "set", fields={"depth": penstock.Field("picture", fill=2)}, class_names=["a", "b"])
+    for step in (("export", tmp_path / "set", "--to", "webdataset", "--out", tmp_path / "tars"),
+                 ("pack", "--source", "webdataset", "--input", tmp_path / "tars", "--pixels", "u16", "--out", tmp_path / "back")):
+        done = command("shardprep", *step)
+        assert done.returncode == 0, done.stderr
+    before, after = (penstock.Dataset(tmp_path / name) for name in ("set", "back"))
+    assert after.class_names == ["a", "b"] and after.fields == before.fields
+    for old, new in zip(sorted(before, key=lambda sample: sample.id), sorted(after, key=lambda sample: sample.path), strict=True):
+        assert (old.label, old.fields["depth"]) == (new.label, new.fields["depth"])
+        assert (old.image == new.image).all() and old.image.dtype == numpy.uint16
