@@ -45,7 +45,8 @@ class Ways {
 
 /// Adds the nodes without successors that can be reached from `from`: accumulators of parameters. False if a node was
 /// seen before.
-bool add_ends(const std::shared_ptr<Node>& from, std::unordered_set<Node*>& seen, torch::autograd::edge_list& ends) {
+bool add_ends(const decltype(torch::autograd::Edge::function)& from, std::unordered_set<Node*>& seen,
+              torch::autograd::edge_list& ends) {
   if (!seen.insert(from.get()).second) return false;
   if (from->next_edges().empty()) ends.emplace_back(from, 0);
   bool is_new = true;
@@ -65,7 +66,7 @@ SplitBackward::SplitBackward(const torch::Tensor& output, const torch::Tensor& g
 void SplitBackward::find_joints(const Node* end) {
   Ways ways(end);
   std::unordered_set<Node*> on_the_way, beside;
-  std::vector<std::shared_ptr<Node>> open;
+  std::vector<NodePointer> open;
   if (output_.grad_fn()) open.push_back(output_.grad_fn());  // none where stages give back what they take
   while (!open.empty()) {
     const auto node = std::move(open.back());

@@ -31,9 +31,12 @@ class SplitBackward {
   void finish(const std::vector<torch::Tensor>& parameters);
 
  private:
+  /// std::shared_ptr up to LibTorch 2.11 at least, c10::intrusive_ptr in 2.15.
+  using NodePointer = decltype(torch::autograd::Edge::function);
+
   /// A node on the way to the input from which another way leads to parameters.
   struct Joint {
-    decltype(torch::autograd::Edge::function) node;
+    NodePointer node;
     torch::autograd::edge_list parameters;                    // their accumulators
     std::shared_ptr<torch::autograd::variable_list> arrived;  // gradients at the node
   };
