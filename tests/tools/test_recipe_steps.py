@@ -149,8 +149,7 @@ def curriculum_steps(state, images_of, labels, count):
             for value, momentum in zip(filters, momenta):
                 momentum.mul_(0.655).add_(value.grad)
                 direction = value.grad + 0.655 * momentum
-                if (step + 1) % 9 == 0:  # not in three steps; OptimizerTest has it
-                    value.mul_(len(value) ** 0.5 / value.norm())
+                value.mul_(len(value) ** 0.5 / value.norm())
                 value.sub_(nearly_orthogonal(direction.flatten(1), 3.4576, -4.7391, 2.0843).view_as(value), alpha=0.2255 * left)
         for value in trained.values():
             value.grad = None

@@ -1,7 +1,6 @@
 // muon: steps whose matrices have singular values near 1, for the weights of hidden layers.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -20,7 +19,6 @@ struct MuonOptions {
   int steps;
   std::vector<double> coefficients;  // three
   bool is_nesterov, is_for_filters_alone, normalizes;
-  int normalize_every;
 };
 
 /// U V^T of X = U S V^T, roughly: `steps` times X = a X + b (X X^T) X + c (X X^T)^2 X, from X / |X|. Deviation: it is
@@ -45,14 +43,11 @@ torch::Tensor orthogonalised(const torch::Tensor& matrix, const MuonOptions& opt
 ///     p *= 1 - learning_rate * weight_decay                                        (normalize: sqrt(rows) / |p|)
 ///     p -= learning_rate * sqrt(max(1, rows / columns)) * orthogonalised(u)        (normalize: without the root)
 ///
-/// normalize=true is as in the source's program for CIFAR-10, airbench94_muon; with normalize-every=N the norm is set
-/// before every N-th change alone. All others, and with layers=conv those
+/// normalize=true is as in the source's program for CIFAR-10, airbench94_muon. All others, and with layers=conv those
 /// of two dimensions, change as with --optimizer sgd, of the momentum `sgd-momentum`.
 class Muon final : public Optimizer {
  public:
-  Muon(const MuonOptions& options, const OptimizerContext& context)
-      : Optimizer(context, {"momentum"}, options.normalize_every > 1 ? std::optional<int64_t>(0) : std::nullopt),
-        own_(options) {}
+  Muon(const MuonOptions& options, const OptimizerContext& context) : Optimizer(context, {"momentum"}), own_(options) {}
 
  private:
   void update() override {
@@ -62,7 +57,7 @@ class Muon final : public Optimizer {
         const auto& parameter = group.parameters[i];
         const auto& velocity = group.slots[0][i];
         if (is_matrix(parameter)) {
-          change(parameter, velocity, learning_rate(group), group.weight_decay, is_normalized_now());
+          change(parameter, velocity, learning_rate(group), group.weight_decay);
         } else {
           others.push_back(parameter);
           velocities.push_back(velocity);
@@ -79,10 +74,7 @@ class Muon final : public Optimizer {
     return parameter.dim() >= (own_.is_for_filters_alone ? 3 : 2);
   }
 
-  bool is_normalized_now() { return own_.normalizes && state().step_count.value_or(0) % own_.normalize_every == 0; }
-
-  void change(const torch::Tensor& parameter, const torch::Tensor& velocity, double rate, double weight_decay,
-              bool is_normalized) const {
+  void change(const torch::Tensor& parameter, const torch::Tensor& velocity, double rate, double weight_decay) const {
     const auto& gradient = parameter.grad();
     velocity.mul_(own_.momentum).add_(gradient);
     const auto direction = own_.is_nesterov ? gradient.add(velocity, own_.momentum) : velocity;
@@ -90,7 +82,7 @@ class Muon final : public Optimizer {
     const auto step = orthogonalised(matrix, own_).reshape_as(parameter);
     const auto rows = static_cast<double>(matrix.size(0)), columns = static_cast<double>(matrix.size(1));
     if (own_.normalizes) {
-      if (is_normalized) parameter.mul_(std::sqrt(rows) / parameter.norm());
+      parameter.mul_(std::sqrt(rows) / parameter.norm());
       parameter.sub_(step, rate);
     } else {
       parameter.mul_(1 - rate * weight_decay);
@@ -109,8 +101,7 @@ MuonOptions read_options(const Spec& spec) {
                             .coefficients = spec.get("coefficients", kJordan),
                             .is_nesterov = spec.get("nesterov", true),
                             .is_for_filters_alone = layers == "conv",
-                            .normalizes = spec.get("normalize", false),
-                            .normalize_every = spec.get("normalize-every", 1)};
+                            .normalizes = spec.get("normalize", false)};
   const auto refuse = [](const char* key, const auto& value, const char* expected) {
     throw config_error(concat("--optimizer muon: ", key, " is ", value, "; expected ", expected));
   };
@@ -119,19 +110,16 @@ MuonOptions read_options(const Spec& spec) {
   if (options.steps < 1 || options.steps > 100) refuse("steps", options.steps, "1 to 100");
   if (options.coefficients.size() != 3)
     refuse("coefficients", spec.get("coefficients", ""), "three numbers, as 3.4445:-4.775:2.0315");
-  if (options.normalize_every < 1) refuse("normalize-every", options.normalize_every, "1 step or more");
-  if (options.normalize_every > 1 && !options.normalizes)
-    refuse("normalize-every", options.normalize_every, "normalize=true with it");
   if (layers != "all" && layers != "conv") refuse("layers", in_quotes(layers), "all or conv");
   return options;
 }
 
 const Registered<OptimizerKind> kMuon{
     "muon",
-    {"momentum", "sgd-momentum", "steps", "coefficients", "nesterov", "layers", "normalize", "normalize-every"},
+    {"momentum", "sgd-momentum", "steps", "coefficients", "nesterov", "layers", "normalize"},
     "weights of 2 dimensions or more change by orthogonal matrices, the others by sgd (Jordan et al. 2024): "
     "momentum=0.95, sgd-momentum=0.9, steps=5 of Newton and Schulz, nesterov=true; layers=all, or conv for filters "
-    "alone; normalize=false: the norm of a filter is held, set again every normalize-every=1 steps; "
+    "alone; normalize=false: the norm of a filter is held; "
     "coefficients=3.4445:-4.775:2.0315 of Newton and Schulz",
     [](const Spec& spec, const OptimizerContext& context) {
       return std::make_unique<Muon>(read_options(spec), context);

@@ -74,8 +74,7 @@ const std::map<std::string, std::vector<std::string>>& all_recipes() {
         "--label-smoothing",
         "0.09",
         "--optimizer",
-        "muon(momentum=0.655,sgd-momentum=0.825,steps=3,coefficients=3.4576:-4.7391:2.0843,layers=conv,normalize=true,"
-        "normalize-every=9)",
+        "muon(momentum=0.655,sgd-momentum=0.825,steps=3,coefficients=3.4576:-4.7391:2.0843,layers=conv,normalize=true)",
         "--lr",
         "0.2255",
         "--schedule",
