@@ -4,4 +4,4 @@ COPY . /penstock
 WORKDIR /penstock
 RUN PIP_NO_CACHE_DIR=1 script/setup train && script/build tools && rm -rf /root/.cache /var/lib/apt/lists/*
 ENV PATH=/penstock/build/tools/bin:$PATH
-WORKDIR /work
+WORKDIR /mnt

@@ -1,9 +1,6 @@
 // Field pictures: an array's pixels are used where they are, files are decoded whole.
 #include "loader/codecs/field_picture.h"
 
-#include <algorithm>
-#include <array>
-
 #include "loader/codecs/npy.h"
 #include "loader/codecs/png_levels.h"
 #include "loader/files/picture_checks.h"

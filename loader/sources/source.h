@@ -56,7 +56,8 @@ class Source {
 };
 
 /// The bytes of a picture's file as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels
-/// or, where that holds no such pixels, raw and upright. Errors: corrupt_error, which names no file.
+/// or, where that holds no such pixels, raw and upright. An array of NumPy, H x W or H x W x C of u8, u16 or
+/// f32, becomes raw pixels. Errors: corrupt_error, which names no file.
 SourceSample picture_sample(std::vector<uint8_t> bytes);
 /// Throws corrupt_error for a file of another format, by its first bytes.
 void check_picture_format(std::span<const uint8_t> bytes);

@@ -224,7 +224,7 @@ class WebDataset final : public Source {
     return {bytes.begin(), bytes.end()};
   }
 
-  /// Of numbers. An array that is a picture stays a file.
+  /// Whether files of this ending are arrays of numbers. Arrays that are pictures are kept as files.
   bool is_array(const std::string& ending) const {
     return detail::has_last_ending(ending, "npy") && !(kinds_ && detail::is_picture_by_kinds(*kinds_, ending));
   }

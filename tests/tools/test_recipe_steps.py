@@ -3,6 +3,7 @@ batch, rates, weight decay, momenta. A rate that is a factor of 2,000 too small 
 it. cifar10-94 is airbench94_muon (Jordan 2024), cifar10-94-curriculum is E1 of Fulcrum's cifar-10-speedrun (2026), with the
 deviations that docs/RECIPES.md lists, cifar10-94-resnet is bag_of_tricks.ipynb (Page 2019)."""
 import json
+from typing import Callable, NamedTuple, Tuple
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ def initial_airbench():
     return state
 
 
-def airbench_logits(state, x, activate=functional.gelu):
+def airbench_logits(state, x, activate):
     x = functional.gelu(functional.conv2d(x, state["whiten.weight"], state["whiten.bias"]))
     for block in (1, 2, 3):
         for number in (1, 2):
@@ -86,7 +87,7 @@ def airbench_logits(state, x, activate=functional.gelu):
     return functional.linear(x.amax((2, 3)), state["head.weight"]) / CHANNELS[-1]
 
 
-def nearly_orthogonal(matrix, a0=3.4445, b0=-4.7750, c0=2.0315):
+def nearly_orthogonal(matrix, a0, b0, c0):
     x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / (matrix.norm() + 1e-7)
     for _ in range(3):
@@ -95,26 +96,46 @@ def nearly_orthogonal(matrix, a0=3.4445, b0=-4.7750, c0=2.0315):
     return x.T if matrix.shape[0] > matrix.shape[1] else x
 
 
-def airbench_steps(state, images, labels, count):
+class Airbench(NamedTuple):
+    """What differs between airbench94_muon and E1: momentum of filters and of SGD, rates of filters, biases and head, weight decay
+    for each picture of a batch, and the factor of the rates in a step of so many."""
+    momentum: float
+    sgd_momentum: float
+    rates: Tuple[float, float, float]
+    decay: float
+    smoothing: float
+    activate: Callable
+    coefficients: Tuple[float, float, float]
+    left: Callable
+
+
+JORDAN = Airbench(0.6, 0.85, (0.24, 0.053, 0.67), 2e-6, 0.2, functional.gelu, (3.4445, -4.7750, 2.0315), lambda step, count: 1 - step / count)
+CURRICULUM = Airbench(0.655, 0.825, (0.2255, 0.0573, 0.5415), 1.0418e-6, 0.09, functional.silu, (3.4576, -4.7391, 2.0843),
+                      lambda step, count: max(1 - 0.95 * step / (count * (1 - 0.1028)), 0.05))
+
+
+def airbench_steps(program, state, images_of, labels, count):
+    """`images_of` gives the pictures of a step."""
     trained = trained_of(state)
     filters = [value for name, value in trained.items() if "conv" in name]
-    decay, bias_rate, head_rate = 2e-6 * PICTURES, 0.053, 0.67
+    decay, (rate, bias_rate, head_rate) = program.decay * len(labels), program.rates
     groups = [{"params": [value for name, value in trained.items() if "bias" in name], "lr": bias_rate, "weight_decay": decay / bias_rate},
               {"params": [trained["head.weight"]], "lr": head_rate, "weight_decay": decay / head_rate}]
-    sgd = torch.optim.SGD(groups, momentum=0.85, nesterov=True)
+    sgd = torch.optim.SGD(groups, momentum=program.sgd_momentum, nesterov=True)
     rates, momenta = [group["lr"] for group in sgd.param_groups], [torch.zeros_like(value) for value in filters]
     for step in range(count):
-        functional.cross_entropy(airbench_logits(state | trained, images), labels, label_smoothing=0.2, reduction="sum").backward()
-        left = 1 - step / count
-        for group, rate in zip(sgd.param_groups, rates):
-            group["lr"] = rate * left
+        logits = airbench_logits(state | trained, images_of(step), program.activate)
+        functional.cross_entropy(logits, labels, label_smoothing=program.smoothing, reduction="sum").backward()
+        left = program.left(step, count)
+        for group, full in zip(sgd.param_groups, rates):
+            group["lr"] = full * left
         sgd.step()
         with torch.no_grad():
             for value, momentum in zip(filters, momenta):
-                momentum.mul_(0.6).add_(value.grad)
-                direction = value.grad + 0.6 * momentum
+                momentum.mul_(program.momentum).add_(value.grad)
+                direction = value.grad + program.momentum * momentum
                 value.mul_(len(value) ** 0.5 / value.norm())
-                value.sub_(nearly_orthogonal(direction.flatten(1)).view_as(value), alpha=0.24 * left)
+                value.sub_(nearly_orthogonal(direction.flatten(1), *program.coefficients).view_as(value), alpha=rate * left)
         for value in trained.values():
             value.grad = None
     return {name: value.detach() for name, value in trained.items()}
@@ -124,45 +145,16 @@ def test_steps_of_cifar10_94(tmp_path):
     images, labels = pictures(tmp_path / "in", PICTURES)
     state = initial_airbench()
     found = steps_of_recipe("cifar10-94", tmp_path, state, 2, "--arch", "airbench(width=0.125)")
-    expect_steps(found, airbench_steps(state, images, labels, 2), state)
-
-
-CURRICULUM = 1536  # pictures of a batch of cifar10-94-curriculum
-
-
-def curriculum_steps(state, images_of, labels, count):
-    trained = trained_of(state)
-    filters = [value for name, value in trained.items() if "conv" in name]
-    decay, bias_rate, head_rate = 1.0418e-6 * CURRICULUM, 0.0573, 0.5415
-    groups = [{"params": [value for name, value in trained.items() if "bias" in name], "lr": bias_rate, "weight_decay": decay / bias_rate},
-              {"params": [trained["head.weight"]], "lr": head_rate, "weight_decay": decay / head_rate}]
-    sgd = torch.optim.SGD(groups, momentum=0.825, nesterov=True)
-    rates, momenta = [group["lr"] for group in sgd.param_groups], [torch.zeros_like(value) for value in filters]
-    for step in range(count):
-        logits = airbench_logits(state | trained, images_of(step), functional.silu)
-        functional.cross_entropy(logits, labels, label_smoothing=0.09, reduction="sum").backward()
-        left = max(1 - 0.95 * step / (count * (1 - 0.1028)), 0.05)
-        for group, rate in zip(sgd.param_groups, rates):
-            group["lr"] = rate * left
-        sgd.step()
-        with torch.no_grad():
-            for value, momentum in zip(filters, momenta):
-                momentum.mul_(0.655).add_(value.grad)
-                direction = value.grad + 0.655 * momentum
-                value.mul_(len(value) ** 0.5 / value.norm())
-                value.sub_(nearly_orthogonal(direction.flatten(1), 3.4576, -4.7391, 2.0843).view_as(value), alpha=0.2255 * left)
-        for value in trained.values():
-            value.grad = None
-    return {name: value.detach() for name, value in trained.items()}
+    expect_steps(found, airbench_steps(JORDAN, state, lambda step: images, labels, 2), state)
 
 
 def test_steps_of_cifar10_94_curriculum(tmp_path):
-    images, labels = pictures(tmp_path / "in", CURRICULUM)
+    images, labels = pictures(tmp_path / "in", 1536)
     state = initial_airbench()
     smaller = functional.interpolate(images, size=(9, 9), mode="bilinear")
     found = steps_of_recipe("cifar10-94-curriculum", tmp_path, state, 3, "--arch", "airbench(width=0.125,activation=silu,norm-momentum=0.4434)",
                             "--augment", f"resize(size={SIDE},filter=bilinear),normalize", "--size-schedule", f"0:9,2:{SIDE}")
-    expect_steps(found, curriculum_steps(state, lambda step: smaller if step < 2 else images, labels, 3), state)
+    expect_steps(found, airbench_steps(CURRICULUM, state, lambda step: smaller if step < 2 else images, labels, 3), state)
 
 
 BATCH, WIDTHS = 512, {"prep": (27, 8), "layer1": (8, 16), "residual1.0": (16, 16), "residual1.1": (16, 16), "layer2": (16, 32),

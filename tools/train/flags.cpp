@@ -25,8 +25,8 @@ namespace {
 constexpr const char* kConfigHelp =
     "take the flags in this file: the options.json of a run, what --print-config prints, or a JSON object or FILE.toml "
     "with some of their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, resume, "
-    "rank, world-size "
-    "and dist-url, so that a run that is repeated has a folder of its own and starts from the beginning";
+    "rank, world-size and dist-url, so that a run that is repeated has a folder of its own and starts from the "
+    "beginning";
 
 void add_model_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Model and optimisation";

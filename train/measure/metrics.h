@@ -47,7 +47,8 @@ struct Metrics {
   std::vector<std::pair<std::string, double>> test_scores = {};  ///< Other metrics: "mean_average_precision".
   /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.
   std::optional<double> compression_error = {};
-  /// Of each step since the last record of any kind, before it was clipped; empty where nothing is.
+  /// The norm of the gradients of each step since the last record of any kind, before they were clipped. Empty without
+  /// --clip-grad.
   std::vector<double> gradient_norms = {};
   /// Since the last record of this kind; nothing where NVML has not been asked. Memory: the most of any moment.
   std::optional<double> gpu_busy_percent = {};

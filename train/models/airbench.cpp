@@ -29,7 +29,7 @@ Conv2d passing_convolution(int64_t inputs, int64_t outputs) {
 
 struct AirbenchOptions {
   double width, norm_momentum;
-  bool has_silu;  // in the blocks; GELU otherwise, and behind the first layer always
+  bool has_silu;  // the blocks have SiLU in place of GELU; the first layer always has GELU
 };
 
 /// With a factor of 1 that is not trained, and statistics that follow quickly.

@@ -10,8 +10,8 @@
 namespace penstock {
 namespace {
 
-/// Of Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks", which make the slope at 0 as large
-/// as possible: after 5 steps singular values lie between about 0.7 and 1.2.
+/// The coefficients of Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks". They make the
+/// slope at 0 as large as possible: after 5 steps singular values lie between about 0.7 and 1.2.
 const std::vector<double> kJordan{3.4445, -4.7750, 2.0315};
 
 struct MuonOptions {

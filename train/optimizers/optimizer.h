@@ -81,7 +81,8 @@ class Optimizer {
   /// returns when all calls have. Requires Traits::steps_in_parts.
   void step_on(const std::function<void(const std::function<void(size_t part)>&)>& run);
   void set_learning_rate(double learning_rate) { context_.options.learning_rate = learning_rate; }
-  /// Of all gradients of the model in the last step, before they were clipped: f64 scalar. Undefined without clipping.
+  /// The norm of all gradients of the model in the last step, before they were clipped: f64 scalar. Undefined without
+  /// clipping.
   const torch::Tensor& gradient_norm() const { return gradient_norm_; }
   /// For checkpoints, which also write to it.
   OptimizerState& state() { return state_; }

@@ -141,6 +141,15 @@ TEST_F(HedgedTransferTest, TheSecondAskGoesOnWhereTheFirstOneIsSlow) {
   EXPECT_EQ(origin.begins[1], 30'000U);
 }
 
+/// A second request that brings 50,000 bytes, says so, and then nothing until it is given up.
+ScriptedOrigin::Act half_of_the_second(std::atomic<bool>& has_begun) {
+  return [&has_begun](const HttpRequest& request, const ScriptedOrigin::Send& send) {
+    send(50'000);
+    has_begun = true;
+    return wait_until_over(request);
+  };
+}
+
 TEST_F(HedgedTransferTest, TheFirstOneMayWinAndBytesOfBothAreTakenOnce) {
   know_ranges(times_, 20);
   std::atomic<bool> is_waited_for = false, has_second_begun = false;
@@ -152,11 +161,7 @@ TEST_F(HedgedTransferTest, TheFirstOneMayWinAndBytesOfBothAreTakenOnce) {
                            send(kHedgeBytes);
                            return Attempt::End::kAnswered;
                          },
-                         [&](const HttpRequest& request, const ScriptedOrigin::Send& send) {
-                           send(50'000);
-                           has_second_begun = true;
-                           return wait_until_over(request);
-                         }});
+                         half_of_the_second(has_second_begun)});
   EXPECT_EQ(fetch(origin, [&] { return is_waited_for.load(); }), origin.object());
   EXPECT_EQ(origin.request_count, 2U);
   // 20,000 bytes came twice, and the rest of what was reserved is given back: 5 % of 42 ranges are 210,000 bytes.
@@ -222,11 +227,7 @@ TEST_F(HedgedTransferTest, BytesOfTwoObjectsAreNotMixed) {
                            send(kHedgeBytes);
                            return Attempt::End::kAnswered;
                          },
-                         [&](const HttpRequest& request, const ScriptedOrigin::Send& send) {
-                           send(50'000);
-                           has_second_begun = true;
-                           return wait_until_over(request);
-                         }});
+                         half_of_the_second(has_second_begun)});
   origin.etags[1] = "\"b\"";
   EXPECT_THROW(fetch(origin), ObjectChanged);
 }

@@ -133,8 +133,8 @@ class Strategy {
   /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average and
   /// Traits::keeps_average; without the latter it throws bug_error.
   virtual void average_weights(double decay, bool restarts);
-  /// Of the gradients of the last step over the whole model, before they were clipped: f64 scalar, the same at every
-  /// rank. Undefined where nothing is clipped.
+  /// The norm of the gradients of the last step over the whole model, before they were clipped: f64 scalar, the same at
+  /// every rank. Undefined where nothing is clipped.
   virtual torch::Tensor gradient_norm() { return {}; }
   /// One entry per replica; empty in a mode that has none.
   virtual std::vector<ReplicaUse> replica_use() { return {}; }
