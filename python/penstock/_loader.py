@@ -11,7 +11,7 @@ from penstock import _native
 from penstock._arguments import file_name, folders, int32, known_names, numbers, open_data, seed64, shown, sizes, text, whole, word
 from penstock._batch import Batch, made_batch, on_device
 from penstock._dataset import Dataset
-from penstock._device import Copy, Feed, find_device, opening, page_locking
+from penstock._device import Copy, Feed, current, find_device, opening, page_locking
 from penstock._epoch import Epoch
 from penstock._limit import Limit, Watch, foresee
 from penstock._plan import Plan, made_plan

@@ -52,14 +52,14 @@ def test_the_checks_for_a_device_hold_without_one(tmp_path, monkeypatch):
 ])
 def test_a_wrong_batch_breaks_a_check(tmp_path, monkeypatch, name, broken):
     monkeypatch.setattr(door, "CHECKS", (door.values, door.an_epoch_may_be_resumed))
-    made = penstock._loader.made_batch
+    made = penstock._epoch.made_batch
 
     def wrong(*arguments):
         batch = made(*arguments)
         broken(batch)
         return batch
 
-    monkeypatch.setattr(penstock._loader, "made_batch", wrong)
+    monkeypatch.setattr(penstock._epoch, "made_batch", wrong)
     code, summary = through_the_door(monkeypatch, tmp_path, "check")
     assert code == 1 and len(summary["broken"]) == 1 and summary["broken"][0].startswith("values: AssertionError: f32, ")
 

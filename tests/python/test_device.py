@@ -10,7 +10,7 @@ import types
 import penstock
 import pytest
 import torch
-from penstock import _device, _loader
+from penstock import _device, _epoch, _loader
 
 from test_errors import failure
 
@@ -98,7 +98,8 @@ def fake(monkeypatch):
     monkeypatch.setattr(_loader, "find_device", lambda device: torch.device("cpu") if device == "fake" else None)
     monkeypatch.setattr(_loader, "page_locking",
                         lambda: tuple(ctypes.cast(function, ctypes.c_void_p).value for function in (allocate, release)))
-    monkeypatch.setattr(_loader, "current", fake.current)
+    for module in (_loader, _epoch):
+        monkeypatch.setattr(module, "current", fake.current)
     monkeypatch.setattr(_loader, "Feed", lambda _, *arguments: _device.Feed(fake, *arguments))
     monkeypatch.setattr(_device.Feed, "_record_stream",
                         staticmethod(lambda tensor, stream: fake.calls.append(("record_stream", stream.name))))

@@ -16,7 +16,7 @@ class Replicas;
 
 /// A mode is little more than a value of this. The engine makes the store, the update and the sync, in this order.
 struct StepConfig {
-  Mesh mesh;
+  Mesh mesh = {};
   std::vector<BlockRange> ranges = {};  // parts, part q at pipe rank q % mesh.pipe; empty: every rank holds the model
   std::string text = {};                // as Strategy::text()
   double bubble = 0;                    // as Strategy::predicted_bubble()
