@@ -27,11 +27,18 @@ std::array<float, 3> first_three(const PerChannel<float>& values) { return {valu
 
 constexpr std::array<std::array<float, 4>, 3> kSameColor{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
 
+bool covers(const Picture& picture, const Region& region) {
+  return picture.x <= region.x && picture.y <= region.y && region.x + region.width <= picture.x + picture.width &&
+         region.y + region.height <= picture.y + picture.height;
+}
+
 void check(const Picture& picture, const Plan& plan) {
+  // The footprint lies in the view. It is computed for a part of the view only: for an MNIST sample it takes 400 of
+  // 10,500 instructions.
+  if (covers(picture, plan.view)) return;
   const Region needed = footprint(plan);
   if (needed.width == 0 || needed.height == 0) return;
-  if (needed.x < picture.x || needed.y < picture.y || needed.x + needed.width > picture.x + picture.width ||
-      needed.y + needed.height > picture.y + picture.height) {
+  if (!covers(picture, needed)) {
     throw bug_error(concat("render: the picture is ", picture.width, "x", picture.height, " at (", picture.x, ", ",
                            picture.y, "); expected it to cover the plan's footprint ", needed.width, "x", needed.height,
                            " at (", needed.x, ", ", needed.y, ")"));

@@ -8,6 +8,7 @@
 #include "augment/detail/sampling.h"
 #include "augment/render.h"
 #include "augment/targets/on_picture.h"
+#include "augment/targets/picked_columns.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -61,6 +62,8 @@ void move_along_axes(std::span<const Value> mask, const Plan& plan, Value fill, 
     if (from.empty()) begin = column;
     from.push_back(static_cast<uint32_t>(x));
   }
+  detail::PickedColumns picked;
+  if constexpr (sizeof(Value) == 1) picked = {from, static_cast<size_t>(seen.input_width)};
   const Value* before = nullptr;  // the row of the mask that the line above shows
   for (int row = 0; row < plan.output_height; ++row) {
     Value* const line = output.data() + static_cast<size_t>(row) * columns;
@@ -77,7 +80,10 @@ void move_along_axes(std::span<const Value> mask, const Plan& plan, Value fill, 
     }
     before = of;
     std::fill(line, line + begin, fill);
-    for (size_t i = 0; i < from.size(); ++i) line[begin + i] = of[from[i]];
+    if constexpr (sizeof(Value) == 1)
+      picked.pick(of, line + begin);
+    else
+      for (size_t i = 0; i < from.size(); ++i) line[begin + i] = of[from[i]];
     std::fill(line + begin + from.size(), line + columns, fill);
   }
 }

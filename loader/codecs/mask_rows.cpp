@@ -141,37 +141,54 @@ class Unfilter {
   uint8_t left_ = 0, upper_left_ = 0;
 };
 
+/// Never shorter again, because bytes that are new are cleared.
+void grow(std::vector<uint8_t>& bytes, size_t size) {
+  if (bytes.size() < size) bytes.resize(size);
+}
+
 }  // namespace
 
 struct MaskRows::Inflater {
   inflate_state state;
-  std::vector<uint8_t> lines;  // each a byte that names its filter, then a byte per pixel
+  std::vector<uint8_t> lines;   // each a byte that names its filter, then a byte per pixel
+  std::vector<uint8_t> packed;  // of more than one IDAT chunk
 
   /// Unpacks `line_count` lines of `width` pixels from the IDAT chunks in `chunks`. Their Adler-32 is not looked at, as
-  /// the CRCs of chunks are not.
+  /// the CRCs of chunks are not. All at once, because ISA-L's stream copies what it unpacks once more.
   void unpack(std::span<const uint8_t> chunks, size_t line_count, size_t width) {
-    const size_t byte_count = line_count * (1 + width);
-    if (lines.size() < byte_count) lines.resize(byte_count);  // never shorter again, which would cost zeros
+    constexpr size_t kZlibHeadBytes = 2;  // before the deflate stream
+    const std::span<const uint8_t> stream = joined(chunks);
+    const size_t head = std::min(kZlibHeadBytes, stream.size()), byte_count = line_count * (1 + width);
+    grow(lines, byte_count);
     isal_inflate_init(&state);
     state.crc_flag = ISAL_DEFLATE;
     state.next_out = lines.data();
     state.avail_out = static_cast<uint32_t>(byte_count);
-    size_t head_left = 2;  // of zlib's, before the deflate stream
-    while (state.avail_out > 0) {
-      const Chunk chunk = take_chunk(chunks);
-      if (chunk.name.empty() || chunk.name == "IEND") break;
-      if (chunk.name != "IDAT") continue;
-      const size_t head = std::min(head_left, chunk.data.size());
-      head_left -= head;
-      // ISA-L's interface is not const; it only reads.
-      state.next_in = const_cast<uint8_t*>(chunk.data.data() + head);
-      state.avail_in = static_cast<uint32_t>(chunk.data.size() - head);
-      const int code = isal_inflate(&state);
-      if (code != ISAL_DECOMP_OK && code != ISAL_END_INPUT)
-        throw corrupt_error(concat("PNG: its lines cannot be unpacked (ISA-L ", code, "); expected a whole mask"));
-    }
+    // ISA-L's interface is not const; it only reads.
+    state.next_in = const_cast<uint8_t*>(stream.data() + head);
+    state.avail_in = static_cast<uint32_t>(stream.size() - head);
+    const int code = byte_count == 0 ? ISAL_DECOMP_OK : isal_inflate_stateless(&state);
+    if (code != ISAL_DECOMP_OK && code != ISAL_END_INPUT && code != ISAL_OUT_OVERFLOW)
+      throw corrupt_error(concat("PNG: its lines cannot be unpacked (ISA-L ", code, "); expected a whole mask"));
     if (state.avail_out > 0)
       throw corrupt_error(concat("PNG: ", byte_count - state.avail_out, " bytes of lines; expected ", byte_count));
+  }
+
+ private:
+  /// The data of all IDAT chunks: where they are if there is one, otherwise copied to `packed`.
+  std::span<const uint8_t> joined(std::span<const uint8_t> chunks) {
+    std::span<const uint8_t> first;
+    size_t count = 0;
+    for (Chunk chunk = take_chunk(chunks); !chunk.name.empty() && chunk.name != "IEND"; chunk = take_chunk(chunks)) {
+      if (chunk.name != "IDAT") continue;
+      if (++count == 1) {
+        first = chunk.data;
+        continue;
+      }
+      if (count == 2) packed.assign(first.begin(), first.end());
+      packed.insert(packed.end(), chunk.data.begin(), chunk.data.end());
+    }
+    return count < 2 ? first : packed;
   }
 };
 
@@ -180,14 +197,14 @@ MaskRows::~MaskRows() = default;
 MaskRows::MaskRows(MaskRows&&) noexcept = default;
 MaskRows& MaskRows::operator=(MaskRows&&) noexcept = default;
 
-const MaskPixels& MaskRows::decode(std::span<const uint8_t> png, int height, int width, const Region& needed) {
+MaskView MaskRows::decode(std::span<const uint8_t> png, int height, int width, const Region& needed) {
   std::span<const uint8_t> rest = png.subspan(std::min(png.size(), kSignatureBytes));
   const Chunk header = take_chunk(rest);
   const bool has_size = is_plain(header) && big_endian(header.data.data()) == static_cast<uint32_t>(width) &&
                         big_endian(header.data.data() + 4) == static_cast<uint32_t>(height);
   if (!has_size) {  // another kind of PNG, or one with something to say
-    pixels_ = decode_mask(png, height, width);
-    return pixels_;
+    others_ = decode_mask(png, height, width);
+    return {others_.bits, others_.bytes, others_.words, others_.longs};
   }
   detail::check_pixels(height, width);
   const auto columns = static_cast<size_t>(width);
@@ -195,19 +212,17 @@ const MaskPixels& MaskRows::decode(std::span<const uint8_t> png, int height, int
   // A pixel depends on those at the left and above alone.
   const auto needed_columns = static_cast<size_t>(std::clamp(needed.x + needed.width, 0, width));
   inflater_->unpack(rest, rows, columns);
-  pixels_.height = height;
-  pixels_.width = width;
-  pixels_.bits = 8;
-  pixels_.bytes.resize(static_cast<size_t>(height) * columns);
+  const size_t pixel_count = static_cast<size_t>(height) * columns;
+  grow(pixels_, pixel_count);
   const std::vector<uint8_t> above_first(columns);
   const uint8_t* up = above_first.data();
   for (size_t row = 0; row < rows; ++row) {
     const uint8_t* const line = inflater_->lines.data() + row * (1 + columns);
-    uint8_t* const to = pixels_.bytes.data() + row * columns;
+    uint8_t* const to = pixels_.data() + row * columns;
     Unfilter(line + 1, up, needed_columns, to).undo(line[0]);
     up = to;
   }
-  return pixels_;
+  return {.bits = 8, .bytes = {pixels_.data(), pixel_count}};
 }
 
 }  // namespace penstock

@@ -41,7 +41,7 @@ class MaskColumn final : public ColumnMaker {
     // One more than the footprint on each side, because render() rounds to f32.
     const Region seen = footprint(plan), whole{0, 0, width, height};
     const Region needed = orientation > 1 ? whole : Region{0, 0, seen.x + seen.width + 1, seen.y + seen.height + 1};
-    const MaskPixels& mask = decoded(row.index, height, width, needed);
+    const MaskView mask = decoded(row.index, height, width, needed);
     const auto count = static_cast<size_t>(plan.output_height) * static_cast<size_t>(plan.output_width);
     const std::span<Value> output(reinterpret_cast<Value*>(to[0]), count);
     if (mask.bits == 8) return moved<uint8_t>(mask.bytes, plan, orientation, output);
@@ -52,11 +52,11 @@ class MaskColumn final : public ColumnMaker {
  private:
   const FieldType& type() const { return dataset_.manifest().fields[number_]; }
 
-  const MaskPixels& decoded(uint64_t index, int height, int width, const Region& needed) const {
+  MaskView decoded(uint64_t index, int height, int width, const Region& needed) const {
     thread_local MaskRows rows;
     const FieldBytes png = dataset_.field(index, number_);  // its errors name sample and field already
     try {
-      const MaskPixels& mask = rows.decode(png, height, width, needed);
+      const MaskView mask = rows.decode(png, height, width, needed);
       if (static_cast<size_t>(mask.bits) > 8 * sizeof(Value))
         throw config_error(concat("a mask of ", mask.bits, " bits; expected dtype=",
                                   mask.bits == 16 ? "u16 or i32" : "i32", " for this column"));
@@ -67,7 +67,7 @@ class MaskColumn final : public ColumnMaker {
   }
 
   template <class Stored>
-  void moved(const std::vector<Stored>& stored, const Plan& plan, int orientation, std::span<Value> output) const {
+  void moved(std::span<const Stored> stored, const Plan& plan, int orientation, std::span<Value> output) const {
     if constexpr (std::is_same_v<Stored, Value>) {
       if (orientation <= 1) return move_mask<Value>(stored, plan, fill_, MaskBorder::kCopied, output);
     }
