@@ -28,6 +28,12 @@ std::string byte_text(uint64_t byte_count) {
   return text;
 }
 
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", seconds);
+  return text;
+}
+
 std::string percent_text(double share, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f %%", digits, 100 * share);

@@ -16,6 +16,9 @@ std::string count_text(uint64_t count, std::string_view noun, std::string_view p
 /// "9.5 MB". Units are powers of 1000, as in the advertised size of a disk.
 std::string byte_text(uint64_t byte_count);
 
+/// "9.5 s".
+std::string seconds_text(double seconds);
+
 /// "71 %" for 0.71; "71.00 %" with two `digits` after the decimal point.
 std::string percent_text(double share, int digits = 0);
 

@@ -115,6 +115,8 @@ def test_ranks_are_started_again_where_they_had_saved(cache, left_alone, tmp_pat
     for number, (victim, line) in enumerate(zip((1, 0), lines), 1):
         assert re.fullmatch(rf"launch: rank {victim} was killed by signal 9 \(Killed\); restart {number} of 2, from step "
                             rf"\d+ in {out}/checkpoint-last.safetensors", line), line
+    recovered = re.findall(r"^recovered: the next step was done (\d+\.\d) s after a rank had failed$", printed, re.M)
+    assert len(recovered) == 2 and all(0 < float(seconds) < 100 for seconds in recovered), printed
     assert weights(out) == weights(left_alone / "ddp")
     assert [line["step"] for line in metrics(out) if line["kind"] == "step"] == list(range(1, 53))
 

@@ -253,6 +253,7 @@ class Ranks {
   /// The first failure takes the blame; after a stop signal the first that has another reason than that signal.
   void blame(const detail::Child& child) {
     if (child.status == 0 || is_ending_ || (stop_signal_ != 0 && !child.has_own_failure)) return;
+    if (first_failed_ == nullptr) failed_ = FailureTime::clock::now();
     if (first_failed_ == nullptr || (is_echo(*first_failed_) && !is_echo(child))) first_failed_ = &child;
   }
 
@@ -304,6 +305,7 @@ class Ranks {
     }
     const detail::Child& child = *first_failed_;
     end = how_it_ended(child);
+    end.failed = failed_;
     end.may_go_on = stop_signal_ == 0 && end.code == static_cast<int>(ErrorKind::kDevice);
     if (end.last_line == last_written_) end.last_line.clear();
     return end;
@@ -343,6 +345,7 @@ class Ranks {
   SignalPipe signals_;  // made before the children, so that it misses none of their ends
   std::vector<detail::Child> children_;
   const detail::Child* first_failed_ = nullptr;
+  FailureTime failed_;  // when the first rank that failed had ended
   std::string last_written_;
   bool is_ending_ = false;    // a rank has failed, and the others were told to end
   bool has_killed_ = false;   // ranks were sent SIGKILL

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/launch/command.h"
+#include "train/launch/recovery.h"
 
 namespace penstock {
 
@@ -17,7 +18,8 @@ struct RanksEnd {
   std::string last_line;  ///< What shall come last on stderr; "" if it is there already, or if nothing has failed.
   /// "rank 1 was killed by signal 9 (Killed)", or what the rank has said; "" if nothing has failed.
   std::string cause;
-  bool may_go_on = false;  ///< A rank was killed or lost, or a machine failed: the same ranks may succeed now.
+  FailureTime failed = {};  ///< When the first rank that failed had ended; only if one has.
+  bool may_go_on = false;   ///< A rank was killed or lost, or a machine failed: the same ranks may succeed now.
 };
 
 /// Starts the ranks with posix_spawn(), gives all of them one random_token(), and waits until the last one has ended.

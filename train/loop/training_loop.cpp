@@ -172,6 +172,7 @@ class Training {
   }
 
   void after_step() {
+    if (step_count() == 1 && parts_.after_first_step) parts_.after_first_step();
     const bool is_last = at_.batch >= batch_count_;
     result_.stop_signal = vote_.ask();
     if (at_.step % options_.print_freq == 0) {

@@ -21,6 +21,7 @@
 #include "train/comm/sim_net.h"
 #include "train/feed/counting_feeder.h"
 #include "train/feed/host_feeder.h"
+#include "train/launch/recovery.h"
 #include "train/loop/predictions.h"
 #include "train/loop/profile.h"
 #include "train/loop/stop.h"
@@ -212,6 +213,7 @@ class Run {
                      {},
                      profile_ ? &*profile_ : nullptr,
                      [this](const std::string& line) { log(line); },
+                     [this] { say_recovery(); },
                      setup_.loss->target().is_class()};
     if (is_first_) {
       parts.on_metrics = [this](Metrics metrics) {
@@ -246,6 +248,11 @@ class Run {
     if (!is_first_) return;
     progress_.clear();
     std::cout << line << std::endl;
+  }
+
+  void say_recovery() {
+    if (const auto seconds = seconds_since_failure())
+      log(concat("recovered: the next step was done ", seconds_text(*seconds), " after a rank had failed"));
   }
 
   int stopped(const TrainResult& result) {
@@ -286,9 +293,7 @@ class Run {
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
     const std::string bottleneck_report = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
-    char seconds[32];
-    std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
-    std::cout << "Total training time: " << seconds << resumed_text(setup_) << line_end();
+    std::cout << "Total training time: " << seconds_text(result.train_seconds) << resumed_text(setup_) << line_end();
     if (evaluation != nullptr && learns()) std::cout << scores_text(setup_, *evaluation);
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
               << bottleneck_report << std::flush;

@@ -8,6 +8,7 @@
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/last_checkpoint.h"
 #include "train/launch/environment.h"
+#include "train/launch/recovery.h"
 #include "train/launch/spawn.h"
 
 namespace penstock {
@@ -72,6 +73,7 @@ int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string
     std::cerr << concat("launch: ", end.cause, "; restart ", restart, " of ", given.max_restarts, ", from ",
                         has_saved ? where_it_goes_on(out) : "where the run began", "\n")
               << std::flush;
+    tell_failure(end.failed);
   }
 }
 

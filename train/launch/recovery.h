@@ -1,0 +1,21 @@
+// Recovery: the seconds from the failure of a rank to the next step of its run.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace penstock {
+
+using FailureTime = std::chrono::system_clock::time_point;
+
+/// The variable that tells the ranks which are started next, also by ssh, when a rank had failed: seconds since 1970.
+inline constexpr char kFailureVariable[] = "PENSTOCK_FAILED_AT";
+
+/// Sets kFailureVariable of this process, whose children get it.
+void tell_failure(FailureTime failed);
+
+/// The seconds that have passed since the failure for which this process was started, by the clocks of both machines.
+/// Nothing if it was started for none, or if the clocks differ by more than has passed.
+std::optional<double> seconds_since_failure();
+
+}  // namespace penstock
