@@ -44,7 +44,7 @@ penstock_install_headers(loader "(core|augment|loader)/"
   core/error.h core/plugin.h core/version.h augment/render.h augment/size_schedule.h augment/transform.h
   loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h
   loader/rows/column.h loader/rows/sample_boxes.h loader/rows/sample_order.h loader/rows/substitutes.h
-  loader/bottleneck/cache_model.h loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/observe.h loader/bottleneck/watch.h
+  loader/bottleneck/cache_model.h loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/far_rate.h loader/bottleneck/observe.h loader/bottleneck/watch.h
   loader/codecs/codec.h loader/codecs/png_writer.h loader/files/field.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
   loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/order/shuffle.h loader/order/shard_order.h loader/order/shard_schedule.h
   loader/order/order_audit.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h

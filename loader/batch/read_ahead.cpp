@@ -19,10 +19,20 @@ uint64_t stored_bytes(const Dataset& dataset) {
 
 ShardSchedule schedule_of(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options) {
   const auto batches = static_cast<uint64_t>(order.partition().batch_count());
+  const uint64_t positions = std::max<uint64_t>(batches, 1) * static_cast<uint64_t>(options.batch_size);
+  const auto uses_of = [&](int64_t epoch) { return order.shard_uses(dataset, epoch); };
   // One shard for each lane: that is as long as a lane takes to use up one.
-  return {[&](int64_t epoch) { return order.shard_uses(dataset, epoch); },
-          std::max<uint64_t>(batches, 1) * static_cast<uint64_t>(options.batch_size),
-          static_cast<size_t>(options.shuffle.lanes)};
+  const auto lanes = static_cast<size_t>(options.shuffle.lanes);
+  if (dataset.room_shards() != UINT64_MAX) return {uses_of, positions, lanes};
+  ShardSchedule::Budget budget;
+  uint64_t largest = 0;
+  for (const auto& shard : dataset.manifest().shards) {
+    budget.shard_bytes.push_back(shard.byte_count);
+    largest = std::max(largest, shard.byte_count);
+  }
+  const MostInUse most = most_in_use(uses_of(0), budget.shard_bytes);
+  budget.most_bytes = std::max(most.bytes + lanes * largest, std::min(2 * most.bytes, available_memory() / 2));
+  return {uses_of, positions, std::max(lanes, most.count), std::move(budget)};
 }
 
 }  // namespace
@@ -64,11 +74,17 @@ void ReadAhead::go_to(int64_t sequence, int64_t limit) {
   wake_.notify_one();
 }
 
+/// What is used up is dropped before more is read, also while a thread that is late has much to read.
 void ReadAhead::work() {
   for (;;) {
     std::unique_lock lock(mutex_);
-    wake_.wait(lock, [&] { return ends_ || wanted_ >= 0; });
+    wake_.wait(lock, [&] { return ends_ || wanted_ >= 0 || !to_read_.empty(); });
     if (ends_) return;
+    if (wanted_ < 0) {
+      lock.unlock();
+      read_next();
+      continue;
+    }
     const uint64_t done = static_cast<uint64_t>(std::exchange(wanted_, -1)) * batch_positions_;
     uint64_t limit = 0;  // batches that there is no end of have no limit
     if (__builtin_mul_overflow(static_cast<uint64_t>(limit_), batch_positions_, &limit)) limit = ~uint64_t{0};
@@ -78,16 +94,20 @@ void ReadAhead::work() {
 }
 
 void ReadAhead::take(const ShardSchedule::Step& step) {
-  for (const uint32_t shard : step.drop) dataset_.drop(static_cast<int>(shard));
-  dropped_count_ += step.drop.size();
-  for (const uint32_t shard : step.fetch) {
-    if (ends_) return;
-    try {
-      dataset_.read_ahead(static_cast<int>(shard));
-      ++read_count_;
-    } catch (const Error&) {  // the row that needs the shard says it
-    }
+  for (const uint32_t shard : step.drop) {
+    if (dataset_.drop(static_cast<int>(shard))) ++dropped_count_;
+    std::erase(to_read_, shard);
   }
+  to_read_.insert(to_read_.end(), step.fetch.begin(), step.fetch.end());
+}
+
+void ReadAhead::read_next() {
+  try {
+    dataset_.read_ahead(static_cast<int>(to_read_.front()));
+    ++read_count_;
+  } catch (const Error&) {  // the row that needs the shard says it
+  }
+  to_read_.pop_front();
 }
 
 }  // namespace penstock::detail

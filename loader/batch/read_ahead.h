@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -21,6 +22,10 @@ bool reads_ahead(const Dataset& dataset, const SampleOrder& order, const LoaderO
 
 /// Determinism: changes no byte of a batch. A shard that is dropped too early is read again, and one that is read too
 /// late is waited for.
+/// Memory: of shards on this machine's disks, those that are in use, and ahead of them as many again, as far as both
+/// are in half of the memory that was available when it was made; one for each lane is read ahead in any case. So a
+/// window has been read before the epoch begins, and what is held is the same all the time. Of shards that are far away
+/// one for each lane is fetched ahead, because the cache has its own limit.
 /// Errors: none. What is wrong with a shard is said by the row that needs it.
 /// Thread-safety: go_to() is for one thread at a time; counts may be asked on any.
 class ReadAhead {
@@ -40,10 +45,12 @@ class ReadAhead {
  private:
   void work();
   void take(const ShardSchedule::Step& step);
+  void read_next();
 
   const Dataset& dataset_;
   uint64_t batch_positions_, made_ahead_;
-  ShardSchedule schedule_;  // of the thread
+  ShardSchedule schedule_;        // of the thread, as is the next member
+  std::deque<uint32_t> to_read_;  // shards
   std::mutex mutex_;
   std::condition_variable wake_;
   int64_t wanted_ = -1;  // the latest go_to(), with `mutex_`; -1 once the thread has taken it

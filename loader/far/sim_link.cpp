@@ -1,6 +1,7 @@
 // SimLink: the text of a link's speed.
 #include "loader/far/sim_link.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -31,17 +32,22 @@ double unit_of_rate(std::string_view text) {
 }  // namespace
 
 LinkSpeed parse_link_speed(const std::string& where, const std::string& text) {
-  LinkSpeed speed;
-  std::string_view rest = text;
-  auto number = take_number(rest);
-  if (number && rest.starts_with("ms,")) {
-    speed.delay_ms = *number;
-    rest.remove_prefix(3);
-    number = take_number(rest);
-  }
-  if (number) speed.bytes_per_second = *number * unit_of_rate(rest);
   constexpr double kMostDelay_ms = 10'000;
-  if (speed.bytes_per_second >= 1e3 && speed.delay_ms <= kMostDelay_ms) return speed;
+  std::optional<double> delay_ms, bytes_per_second;
+  std::string_view rest = text;
+  bool is_good = true;
+  while (is_good) {
+    const auto number = take_number(rest);
+    const size_t length = std::min(rest.find(','), rest.size());
+    const std::string_view unit = rest.substr(0, length);
+    auto& value = unit == "ms" ? delay_ms : bytes_per_second;
+    is_good = number.has_value() && !value.has_value();
+    if (is_good) value = unit == "ms" ? *number : *number * unit_of_rate(unit);
+    if (length == rest.size()) break;
+    rest.remove_prefix(length + 1);
+  }
+  if (is_good && bytes_per_second.value_or(0) >= 1e3 && delay_ms.value_or(0) <= kMostDelay_ms)
+    return {delay_ms.value_or(0), *bytes_per_second};
   throw config_error(concat(where, " is ", in_quotes(text),
                             "; expected a delay and a rate as in 20ms,100MB/s (up to 10000ms, 1kB/s or more), or a ",
                             "rate as in 1GB/s"));

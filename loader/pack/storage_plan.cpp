@@ -11,20 +11,15 @@ constexpr double kMostNodes = 1e6;  // more are no advice
 
 PlannedForm planned(const StorageForm& form, const PlanTarget& target) {
   PlannedForm plan;
-  const double node_link = target.link_bytes_per_second > 0 ? target.link_bytes_per_second / form.image_bytes : 0;
-  plan.link_most = node_link * target.nodes;
   double most = 0;
   for (const auto& [workers, rate] : form.rates) {
     if (rate <= most) continue;
     most = rate;
     plan.workers = workers;
   }
-  plan.is_link_bound = node_link > 0 && node_link < most;
-  const double node_target = target.images_per_second / target.nodes;
-  plan.most = std::min(most, plan.is_link_bound ? node_link : most) * target.nodes;
+  plan.most = most * target.nodes;
   plan.is_enough = plan.most >= target.images_per_second;
-  // As many as are of use: those that reach the target, or what the link allows.
-  const double wanted = std::min(plan.is_link_bound ? node_link : most, node_target);
+  const double wanted = std::min(most, target.images_per_second / target.nodes);
   for (int workers = form.rates.front().workers; workers < plan.workers; ++workers) {
     if (rate_of(form.rates, workers) < wanted) continue;
     plan.workers = workers;

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// The images per second that `workers` workers of one machine make, all data being in memory.
+/// The images per second that `workers` workers of one machine make.
 struct WorkerRate {
   int workers = 0;
   double images_per_second = 0;
@@ -22,18 +22,15 @@ struct StorageForm {
 };
 
 struct PlanTarget {
-  double images_per_second = 0;      ///< Of all nodes together.
-  int nodes = 1;                     ///< Machines like this one, which share the target evenly.
-  double link_bytes_per_second = 0;  ///< What each of them gets from the storage; 0: no limit.
+  double images_per_second = 0;  ///< Of all nodes together.
+  int nodes = 1;                 ///< Machines like this one, which share the target evenly.
 };
 
 /// What one form gives on all nodes together.
 struct PlannedForm {
-  double most = 0;       ///< Images per second with the best number of workers, within the link.
-  double link_most = 0;  ///< What the link allows; 0: no limit.
-  int workers = 0;       ///< Per node: the fewest that reach the target, or the best number where none does.
+  double most = 0;  ///< Images per second with the best number of workers.
+  int workers = 0;  ///< Per node: the fewest that reach the target, or the best number where none does.
   bool is_enough = false;
-  bool is_link_bound = false;  ///< The link is what limits `most`.
 };
 
 struct StoragePlan {

@@ -308,9 +308,11 @@ void Dataset::read_ahead(int shard) const {
   if (const auto* found = state_->shard(number)) found->reader().read_ahead();
 }
 
-void Dataset::drop(int shard) const {
+bool Dataset::drop(int shard) const {
   const auto& slot = state_->slots[static_cast<size_t>(shard)];
-  if (const auto* found = slot ? slot->if_open() : nullptr) found->reader().drop();
+  const auto* found = slot ? slot->if_open() : nullptr;
+  if (found != nullptr) found->reader().drop();
+  return found != nullptr;
 }
 
 std::string Dataset::where(uint64_t index) const {

@@ -94,8 +94,8 @@ class Dataset {
   /// Opens the shard unless it is open, and begins to read all of it. Throws what opening throws.
   void read_ahead(int shard) const;
   /// Gives the memory of a shard back that nobody needs soon; does nothing unless it is open. What is asked for all the
-  /// same is read again.
-  void drop(int shard) const;
+  /// same is read again. Returns whether it was open.
+  bool drop(int shard) const;
   /// "<shard file>: sample 35 (id 24531) at byte 8000", for messages.
   std::string where(uint64_t index) const;
 

@@ -10,6 +10,8 @@ from PIL import Image
 
 from shardprep_tool import SHARDPREP, manifest_of, run
 
+BIN = SHARDPREP.parent
+
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
@@ -39,11 +41,32 @@ def test_the_command_of_the_plan_packs(photos, tmp_path):
 
 def test_the_link_makes_raw_pictures_slow(photos):
     done = plan(500, "--source", "image-folder", "--input", photos, "--link", 1, "--nodes", 100)
-    allowed = dict((form, int(rate.replace(",", ""))) for rate, form in re.findall(r"([\d,]+) images/s \((--encode \w+)\)", done.stdout))
+    table = done.stdout.split("\nover a link of 1 MB/s per node; images/s of all nodes (what limits)\n")[1]
+    allowed = {form: int(rate.replace(",", "")) for form, rate in re.findall(r"^(--encode \w+) +([\d,]+) \(link\)$", table, re.MULTILINE)}
     sizes = {form: int(size.replace(",", "")) for form, size in re.findall(r"^(--encode \w+) +same +([\d,]+) ", done.stdout, re.MULTILINE)}
     for form, size in sizes.items():
         assert allowed[form] == pytest.approx(100 * 1e6 / size, rel=0.01)
     assert allowed["--encode raw"] < 500 and not done.stdout.split("\nplan: ")[1].startswith("--encode raw ")
+
+
+def megabytes(number, unit):
+    return float(number) * {"MB": 1, "KB": 1e-3}[unit]
+
+
+def test_a_cache_brings_what_the_plan_said(tmp_path):
+    run("pack", "--source", "digits(count=6000,size=32)", "--out", tmp_path / "digits", "--shards", 40)
+    order = ("--shuffle", "shards(window=8,lanes=2)", "--cache-limit", "3mb")
+    said = run("plan", "--target", 1, "--data", tmp_path / "digits", "--samples", 2000, "--link", "1ms,50MB/s", *order).stdout
+    table = said.split("over a link of 1ms,50MB/s per node, with a cache of 3.0 MB per node and shuffle shards(window=8,lanes=2) of 40 shards;")[1]
+    cells = re.search(r"^--encode auto +[\d,]+ \(\w+, ([\d.]+) (\wB)\) +[\d,]+ \(\w+, ([\d.]+) (\wB)\)$", table, re.MULTILINE).groups()
+    first, later = megabytes(*cells[:2]), megabytes(*cells[2:])
+    whole = sum(shard["byte_count"] for shard in manifest_of(tmp_path / "digits/train")["shards"]) / 1e6
+    assert later < first and first == pytest.approx(whole, rel=0.2)
+    epochs = 5
+    subprocess.run([BIN / "loadbench", "--data", tmp_path / "digits", "--sim-link", "1ms,50MB/s", "--workers", "1", "--epochs", str(epochs), *order,
+                    "--cache-dir", tmp_path / "cache", "--json", tmp_path / "out.json"], check=True, stdout=subprocess.DEVNULL)
+    came = json.loads((tmp_path / "out.json").read_text())["runs"][0]["link"]["fetched_bytes"] / 1e6 / epochs
+    assert later == pytest.approx(came, rel=0.2)
 
 
 def test_a_target_that_nothing_reaches_names_the_nearest(photos):
@@ -88,7 +111,17 @@ def test_sixteen_bits_are_planned_for_as_they_are_packed(tmp_path):
     (("--target", 0, "--source", "digits"), "--target: is 0; expected images per second, more than 0"),
     (("--target", "1e300", "--source", "digits"), "--target: is 1e+300; expected images per second, more than 0 and up to 1,000,000,000"),
     (("--target", "nan", "--source", "digits"), '--target: is "nan"; expected'),
-    (("--target", 1, "--source", "digits", "--link=-1"), "--link: is -1; expected MB/s"),
+    (("--target", 1, "--source", "digits", "--link=-1"), '--link: is "-1"; expected a delay and a rate as in 20ms,100MB/s'),
+    (("--target", 1, "--source", "digits", "--link", "20ms"), '--link: is "20ms"; expected a delay and a rate'),
+    (("--target", 1, "--source", "digits", "--cache-limit", "1gb"), "--cache-limit: is given without --link; expected both, or neither"),
+    (("--target", 1, "--source", "digits", "--link", 1, "--shuffle", "global"), "--shuffle: is given without --cache-limit; expected both, or neither"),
+    (("--target", 1, "--source", "digits", "--link", 1, "--shards", 9), "--shards: is given without --cache-limit; expected both, or neither"),
+    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "80%"), '--cache-limit: is "80%"; expected bytes as in 100gb'),
+    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "much"), '--cache-limit: is "much"; expected bytes as in 100gb'),
+    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "1gb", "--shuffle", "rank-local"), '--shuffle: is "rank-local"; expected global or shards('),
+    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "1gb", "--shards", 2_000_000), "--shards: is 2000000; expected 1 to 1,000,000"),
+    (("--target", 1, "--source", "digits(count=200)", "--link", 1, "--cache-limit", "1kb", "--samples", 64),
+     "--cache-limit: is 1.0 KB, which has no room for the shards that the order global uses at a time, of "),
     (("--target", 1, "--source", "digits", "--nodes", 0), "--nodes: is 0; expected 1 or more"),
     (("--target", 1), "plan: neither --source nor --data; expected one of the two"),
     (("--target", 1, "--source", "digits", "--data", "x"), "plan: both --source and --data; expected one of the two"),

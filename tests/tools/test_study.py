@@ -210,6 +210,24 @@ def test_the_page_in_a_browser(study, tmp_path):
             assert (attributes.get(name) or "#").startswith("#"), attributes
 
 
+def test_the_page_shows_what_came_over_the_link_where_data_were_far(study, cache, tmp_path):
+    """The counts are put into the summaries of runs that are finished, as runs over a link have them."""
+    assert "<h2>Link" not in (study[0] / "report.html").read_text()
+    out = tmp_path / "out"
+    shutil.copytree(study[0], out)
+    counts = {"emulated": False, "fetched_bytes": 45_000_000, "over_bytes": 5_000_000, "bytes_per_second": 2e7, "hit_count": 1234, "hit_bytes": 9,
+              "miss_count": 17, "miss_bytes": 9, "ahead_count": 23, "ahead_bytes": 9, "eviction_count": 31, "request_count": 60, "stall_count": 41,
+              "stall_ms": 5678.9, "transfer_ms": 2250, "retries": {"503": 4, "lost": 1}, "origin_bytes": {"s3://bucket": 45_000_000}}
+    last = sorted(path for path in out.glob("runs/01-*") if path.is_dir())[-1] / "summary.json"
+    last.write_text(json.dumps({**json.loads(last.read_text()), "link": counts}))
+    run(cache, *STUDY, "--out", out)
+    table = (out / "report.html").read_text().split("<h2>Link [emulated]</h2>")[1].split("</table>")[0]
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", table)]
+    assert cells == ["single, augmented, 0 workers", "s3://bucket 45.0 MB", "20", "5.0 MB", "1,234", "17", "23", "31", "41", "5,678", "503 4, lost 1", "measured"]
+    last.write_text(json.dumps({**json.loads(last.read_text()), "link": {"hit_count": 1}}))
+    assert f"{last}: " in run(cache, *STUDY, "--out", out, code=4).stderr
+
+
 def test_the_page_shows_its_colours(study, tmp_path):
     out, _ = study
     chromium(tmp_path, out / "report.html", f"--screenshot={tmp_path / 'page.png'}", "--window-size=1120,2400")

@@ -18,6 +18,7 @@
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 #include "tools/shardprep/excerpt.h"
+#include "tools/shardprep/far_plan.h"
 #include "tools/shardprep/form_rates.h"
 
 namespace penstock {
@@ -30,8 +31,9 @@ constexpr uint64_t kMostTarget = 1'000'000'000;  // images/s: more than all GPUs
 struct PlanArguments {
   std::string source, input, split = "train", data, augment, sixteen_bit = "refuse";
   std::vector<std::string> plugins;
-  double target = 0, link = 0;  // images/s, MB/s
+  double target = 0;  // images/s
   int nodes = 1;
+  FarFlags far;
   uint64_t sample_count = 0;
   LoaderOptions loader;
 };
@@ -40,8 +42,6 @@ void check(const PlanArguments& arguments) {
   if (!(arguments.target > 0 && arguments.target <= kMostTarget))
     throw config_error(concat("--target: is ", arguments.target, "; expected images per second, more than 0 and up to ",
                               grouped(kMostTarget)));
-  if (!(arguments.link >= 0 && std::isfinite(arguments.link)))
-    throw config_error(concat("--link: is ", arguments.link, "; expected MB/s, or 0 for no limit"));
   if (arguments.nodes < 1) throw config_error(concat("--nodes: is ", arguments.nodes, "; expected 1 or more"));
   if (arguments.source.empty() == arguments.data.empty()) {
     throw config_error(
@@ -50,10 +50,12 @@ void check(const PlanArguments& arguments) {
   }
 }
 
-/// The source that is planned for, its name, and how a command of pack begins; "" where nothing is to be done.
+/// The source that is planned for, its name, how a command of pack begins ("" where nothing is to be done), and in how
+/// many shards it is or would be packed.
 struct Planned {
   std::shared_ptr<const Source> source;
   std::string name, command;
+  int shard_count = PackOptions().shard_count;
 };
 
 Planned planned(const PlanArguments& arguments) {
@@ -62,11 +64,13 @@ Planned planned(const PlanArguments& arguments) {
     const auto folders = split_folders(arguments.data, split);
     const Manifest manifest = read_manifest(folders.front());
     auto source = packed_source(folders.front());
-    if (source->raw_extent()) return {std::move(source), manifest.source, ""};
+    const auto shard_count = static_cast<int>(manifest.shards.size());
+    if (source->raw_extent()) return {std::move(source), manifest.source, "", shard_count};
     // Tars keep labels and fields, which a folder of files does not.
     return {std::move(source), manifest.source,
             concat("shardprep export ", arguments.data, " --split ", split,
-                   " --to webdataset --out FILES && shardprep pack --source webdataset --input FILES --split ", split)};
+                   " --to webdataset --out FILES && shardprep pack --source webdataset --input FILES --split ", split),
+            shard_count};
   }
   const Spec spec = parse_spec(SourceKind::kName, arguments.source);
   std::string command = concat("shardprep pack --source '", spec.text(), "'");
@@ -76,7 +80,7 @@ Planned planned(const PlanArguments& arguments) {
 
 std::string rate(double images_per_second) { return grouped(static_cast<uint64_t>(std::lround(images_per_second))); }
 
-void print_table(const PlanArguments& arguments, const FormSample& sample, const StoragePlan& plan, uint64_t size) {
+void print_table(const FormSample& sample, uint64_t size) {
   const int cores = usable_cores();
   std::printf("%s, measured on %s with %s; %s%s\n\n", count_text(size, "image").c_str(),
               grouped(sample.sample_count).c_str(), sample.augment.c_str(),
@@ -90,52 +94,65 @@ void print_table(const PlanArguments& arguments, const FormSample& sample, const
                 grouped(static_cast<uint64_t>(form.image_bytes)).c_str(),
                 byte_text(static_cast<uint64_t>(form.image_bytes * static_cast<double>(size))).c_str(), rates.c_str());
   }
-  if (arguments.link > 0) {
-    std::printf("\nthe link of %s MB/s per node allows", concat(arguments.link).c_str());
-    for (size_t i = 0; i < sample.forms.size(); ++i)
-      std::printf("%s %s images/s (%s)", i > 0 ? "," : "", rate(plan.forms[i].link_most).c_str(),
-                  sample.forms[i].flags.c_str());
-    std::printf("\n");
-  }
-  std::fflush(stdout);
 }
 
-[[noreturn]] void refuse(const PlanArguments& arguments, const FormSample& sample, const StoragePlan& plan) {
+/// `is_link_bound`: the link is what limits the form that comes nearest.
+[[noreturn]] void refuse(const PlanArguments& arguments, const FormSample& sample, const StoragePlan& plan,
+                         bool is_link_bound) {
   const auto& nearest = plan.forms[static_cast<size_t>(plan.nearest)];
-  throw config_error(
-      concat("plan: --target is ", rate(arguments.target), " images/s, which nothing reaches on ",
-             count_text(static_cast<uint64_t>(arguments.nodes), "node"), "; the nearest is ",
-             sample.forms[static_cast<size_t>(plan.nearest)].flags, " with ", rate(nearest.most), " images/s, where ",
-             nearest.is_link_bound
-                 ? "the link is the limit"
-                 : concat(count_text(static_cast<uint64_t>(nearest.workers), "worker"), " per node are the limit"),
-             "; expected that or less", plan.nodes_needed > 0 ? concat(", or --nodes ", plan.nodes_needed) : ""));
+  throw config_error(concat(
+      "plan: --target is ", rate(arguments.target), " images/s, which nothing reaches on ",
+      count_text(static_cast<uint64_t>(arguments.nodes), "node"), "; the nearest is ",
+      sample.forms[static_cast<size_t>(plan.nearest)].flags, " with ", rate(nearest.most), " images/s, where ",
+      is_link_bound ? "the link is the limit"
+                    : concat(count_text(static_cast<uint64_t>(nearest.workers), "worker"), " per node are the limit"),
+      "; expected that or less", plan.nodes_needed > 0 ? concat(", or --nodes ", plan.nodes_needed) : ""));
+}
+
+/// What reaches the target, and the command that packs so.
+void print_plan(const PlanArguments& arguments, const Planned& source, const std::string& flags,
+                const PlannedForm& best, const FarForm* far) {
+  const bool is_link_bound = far != nullptr && far->rate.bound == Resource::kLink;
+  const bool has_cache = !arguments.far.cache_limit.empty();
+  std::printf("\nplan: %s reaches %s images/s with --workers %d on %s: up to %s%s%s\n", flags.c_str(),
+              rate(arguments.target).c_str(), best.workers,
+              count_text(static_cast<uint64_t>(arguments.nodes), "node").c_str(), rate(best.most).c_str(),
+              is_link_bound ? ", where the link is the limit" : "", has_cache ? ", in epochs after the first" : "");
+  if (source.command.empty()) {
+    std::printf("run: nothing; %s is stored so\n", arguments.data.c_str());
+    return;
+  }
+  std::printf("run: %s --out OUT %s%s%s\n", source.command.c_str(), flags.c_str(),
+              arguments.sixteen_bit == "refuse" ? "" : concat(" --sixteen-bit ", arguments.sixteen_bit).c_str(),
+              arguments.far.shards > 0 ? concat(" --shards ", arguments.far.shards).c_str() : "");
 }
 
 int run_plan(const PlanArguments& arguments) {
   check(arguments);
-  const Planned planned_source = planned(arguments);
-  const uint64_t size = planned_source.source->size();
-  if (size == 0) throw io_error(concat("source ", planned_source.name, ": no samples; expected one or more"));
-  const FormSample sample =
-      measure_forms(planned_source.source, planned_source.name, arguments.loader, arguments.augment,
-                    arguments.sample_count, choice("--sixteen-bit", arguments.sixteen_bit, sixteen_bit_names()));
-  const StoragePlan plan = plan_storage(
-      sample.forms,
-      {.images_per_second = arguments.target, .nodes = arguments.nodes, .link_bytes_per_second = arguments.link * 1e6});
-  print_table(arguments, sample, plan, size);
-  if (plan.best < 0) refuse(arguments, sample, plan);
-  const auto& form = sample.forms[static_cast<size_t>(plan.best)];
-  const auto& best = plan.forms[static_cast<size_t>(plan.best)];
-  std::printf("\nplan: %s reaches %s images/s with --workers %d on %s: up to %s%s\n", form.flags.c_str(),
-              rate(arguments.target).c_str(), best.workers,
-              count_text(static_cast<uint64_t>(arguments.nodes), "node").c_str(), rate(best.most).c_str(),
-              best.is_link_bound ? ", where the link is the limit" : "");
-  if (planned_source.command.empty())
-    std::printf("run: nothing; %s is stored so\n", arguments.data.c_str());
-  else
-    std::printf("run: %s --out OUT %s%s\n", planned_source.command.c_str(), form.flags.c_str(),
-                arguments.sixteen_bit == "refuse" ? "" : concat(" --sixteen-bit ", arguments.sixteen_bit).c_str());
+  const Planned source = planned(arguments);
+  const uint64_t size = source.source->size();
+  if (size == 0) throw io_error(concat("source ", source.name, ": no samples; expected one or more"));
+  const FarPlan far_plan(arguments.far, {.image_count = size,
+                                         .shard_count = source.shard_count,
+                                         .batch_size = arguments.loader.batch_size,
+                                         .nodes = arguments.nodes});
+  FormSample sample =
+      measure_forms(source.source, source.name, arguments.loader, arguments.augment, arguments.sample_count,
+                    choice("--sixteen-bit", arguments.sixteen_bit, sixteen_bit_names()));
+  print_table(sample, size);
+  std::vector<FarForm> far;
+  if (far_plan.has_link()) {
+    far = far_plan.over_link(sample.forms);
+    std::fputs(far_plan.text(sample.forms, far).c_str(), stdout);
+  }
+  std::fflush(stdout);
+  const StoragePlan plan =
+      plan_storage(sample.forms, {.images_per_second = arguments.target, .nodes = arguments.nodes});
+  const auto far_of = [&](int form) { return far.empty() ? nullptr : &far[static_cast<size_t>(form)]; };
+  const FarForm* const nearest = far_of(plan.nearest);
+  if (plan.best < 0) refuse(arguments, sample, plan, nearest != nullptr && nearest->rate.bound == Resource::kLink);
+  const auto best = static_cast<size_t>(plan.best);
+  print_plan(arguments, source, sample.forms[best].flags, plan.forms[best], far_of(plan.best));
   return 0;
 }
 
@@ -152,10 +169,7 @@ Command plan_command(CLI::App& app) {
   command->add_option("--data", arguments->data, "a packed data set, in place of --source and --input");
   command->add_option("--split", arguments->split, "split to plan for: train, test or all")->capture_default_str();
   add_plugin_option(*command, arguments->plugins);
-  command
-      ->add_option("--link", arguments->link,
-                   "MB/s that each node gets from the storage, where the data are not in its memory; 0: no limit")
-      ->capture_default_str();
+  add_far_flags(*command, arguments->far);
   command->add_option("--nodes", arguments->nodes, "machines like this one, which share the target")
       ->capture_default_str();
   command->add_option("--augment", arguments->augment,

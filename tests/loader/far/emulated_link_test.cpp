@@ -23,11 +23,14 @@ TEST(LinkSpeedTest, IsADelayAndARate) {
   EXPECT_DOUBLE_EQ(parse_link_speed("--sim-link", "20ms,100MB/s").bytes_per_second, 100e6);
   EXPECT_DOUBLE_EQ(parse_link_speed("--sim-link", "0.5ms,1.5GB/s").bytes_per_second, 1.5e9);
   EXPECT_DOUBLE_EQ(parse_link_speed("--sim-link", "8kB/s").delay_ms, 0);
+  EXPECT_DOUBLE_EQ(parse_link_speed("--link", "8kB/s,0.5ms").delay_ms, 0.5);
+  EXPECT_DOUBLE_EQ(parse_link_speed("--link", "8kB/s,0.5ms").bytes_per_second, 8e3);
 }
 
 TEST(LinkSpeedTest, RefusesOtherTextsInOneLine) {
-  for (const char* text : {"", "20ms", "100", "MB/s", "20,100MB/s", "-1ms,1MB/s", "20ms,0MB/s", "20ms,1MB/s,",
-                           "20ms,100mb/s", "20001ms,1MB/s", "1e3MB/s", "nanMB/s", "20ms,,1MB/s"}) {
+  for (const char* text :
+       {"", "20ms", "100", "MB/s", "20,100MB/s", "-1ms,1MB/s", "20ms,0MB/s", "20ms,1MB/s,", "20ms,100mb/s",
+        "20001ms,1MB/s", "1e3MB/s", "nanMB/s", "20ms,,1MB/s", "20ms,20ms", "1MB/s,1MB/s", "20ms,1MB/s,20ms"}) {
     EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { parse_link_speed("--sim-link:", text); }),
               concat("--sim-link: is \"", text,
                      "\"; expected a delay and a rate as in 20ms,100MB/s (up to 10000ms, 1kB/s or more), or a rate as "
@@ -52,7 +55,7 @@ class EmulatedLinkTest : public testing::Test {
   }
   ~EmulatedLinkTest() override { unsetenv(kSimLinkVariable); }
 
-  TemporaryFolder folder_;
+  penstock::TemporaryFolder folder_;  // another one is in testing_data
   std::vector<uint8_t> bytes_;
   std::string address_;
   std::unique_ptr<detail::Origin> origin_ = detail::make_emulated_origin();

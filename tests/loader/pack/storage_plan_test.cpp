@@ -1,4 +1,4 @@
-// plan_storage(): the cheapest form that reaches the target, with the fewest workers, within the link.
+// plan_storage(): the cheapest form that reaches the target, with the fewest workers.
 #include "loader/pack/storage_plan.h"
 
 #include <gtest/gtest.h>
@@ -18,10 +18,9 @@ TEST(StoragePlanTest, TheFormWithTheFewestBytesOfThoseThatReachTheTargetIsChosen
   EXPECT_EQ(plan_storage(forms(), {.images_per_second = 350}).best, 0);
   EXPECT_EQ(plan_storage(forms(), {.images_per_second = 700}).best, 1);
   EXPECT_EQ(plan_storage(forms(), {.images_per_second = 900}).best, 2) << "other pixels are the last resort";
-  const auto most = plan_storage(forms(), {.images_per_second = 900, .link_bytes_per_second = 100e6});
-  EXPECT_EQ(most.best, 3) << "raw would need 540 MB/s";
-  EXPECT_TRUE(most.forms[2].is_link_bound);
-  EXPECT_NEAR(most.forms[2].most, 100e6 / 600e3, 1e-9);
+  auto slow = forms();
+  slow[2].rates = {{1, 160}, {2, 160}, {4, 160}};
+  EXPECT_EQ(plan_storage(slow, {.images_per_second = 900}).best, 3) << "raw would need another link";
 }
 
 TEST(StoragePlanTest, TheFewestWorkersThatAreEnoughAreAdvised) {
@@ -33,12 +32,11 @@ TEST(StoragePlanTest, TheFewestWorkersThatAreEnoughAreAdvised) {
   EXPECT_EQ(slower.forms[0].workers, 1) << "more workers were slower";
 }
 
-TEST(StoragePlanTest, NodesShareTheTargetAndEachHasItsLink) {
-  const auto plan = plan_storage(forms(), {.images_per_second = 1600, .nodes = 4, .link_bytes_per_second = 50e6});
+TEST(StoragePlanTest, NodesShareTheTarget) {
+  const auto plan = plan_storage(forms(), {.images_per_second = 1600, .nodes = 4});
   EXPECT_EQ(plan.best, 0);
   EXPECT_EQ(plan.forms[0].workers, 4);
   EXPECT_NEAR(plan.forms[0].most, 1600, 1e-9);
-  EXPECT_NEAR(plan.forms[0].link_most, 2000, 1e-9);
 }
 
 TEST(StoragePlanTest, WithoutAFormThatIsEnoughTheNearestIsNamed) {

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "tools/train/study/gpu_chart.h"
 #include "tools/train/study/html_text.h"
+#include "tools/train/study/link_table.h"
 #include "tools/train/study/mode_table.h"
 #include "tools/train/study/table.h"
 #include "tools/train/study/timeline.h"
@@ -83,10 +84,13 @@ std::string tables_html(const StudyResults& results, const std::string& mark) {
   for (const auto& row : results.rows) groups.push_back(row.row.group);
   std::string text = table_html(table_of(results), groups);
   for (const auto& note : table_notes(results)) text += element("p class=\"quiet\"", note);
-  const Table modes = mode_table(results);
-  if (modes.rows.empty()) return text;
-  text += element("h2", "Modes" + mark) + table_html(modes, std::vector<int>(modes.rows.size()));
-  for (const auto& note : mode_table_notes()) text += element("p class=\"quiet\"", note);
+  const auto add = [&](const char* heading, const Table& table, const std::vector<std::string>& notes) {
+    if (table.rows.empty()) return;
+    text += element("h2", heading + mark) + table_html(table, std::vector<int>(table.rows.size()));
+    for (const auto& note : notes) text += element("p class=\"quiet\"", note);
+  };
+  add("Modes", mode_table(results), mode_table_notes());
+  add("Link", link_table(results), link_table_notes());
   return text;
 }
 

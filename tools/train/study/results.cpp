@@ -224,6 +224,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       result.splits_batch_norm = repeats.back().value("batch_norm_rows", Json()) == "parts of batches";
       result.storage_ms = storage_over(repeats);
       result.other_cores = most_other_cores(repeats);
+      if (repeats.back().contains("link")) result.link = link_of_json(repeats.back().at("link").dump());
       result.sentence = repeats.back().at("limit").at("sentence");
       result.folder = folders[i].back();
       if (!repeats.back().at("accuracy").is_null()) result.accuracy = spread_over(repeats, "accuracy");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "loader/far/link_json.h"
 #include "tools/train/study/plan.h"
 #include "tools/train/study/predicted_step.h"
 
@@ -37,8 +38,9 @@ struct RowResult {
   double predicted_low_s = 0, predicted_high_s = 0;
   Spread storage_ms;       ///< Per step: the time that the loader's threads waited for the storage; part of loading.
   double other_cores = 0;  ///< The most cores that other programs had in a repeat; 0: less than a tenth.
-  std::string sentence;    ///< What limited the last repeat, as that run said it.
-  std::filesystem::path folder;  ///< The folder of the last repeat.
+  std::optional<LinkStats> link;  ///< What came over the network in the last repeat; nothing: no data were far away.
+  std::string sentence;           ///< What limited the last repeat, as that run said it.
+  std::filesystem::path folder;   ///< The folder of the last repeat.
 
   std::optional<double> error() const;  ///< predicted / measured - 1.
 };
