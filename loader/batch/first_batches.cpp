@@ -20,12 +20,12 @@ void add_indices(const RowMaker& maker, const EpochOrder& order, int64_t batch, 
 
 }  // namespace
 
-void fetch_first_batches(const RowMaker& maker, int64_t epoch, int64_t first, const std::function<void()>& on_wait) {
+void fetch_first_batches(const RowMaker& maker, int64_t first, int64_t limit, const std::function<void()>& on_wait) {
   if (maker.dataset().room_shards() == UINT64_MAX) return;
-  const EpochOrder order = maker.samples().order_of(epoch);
-  const int64_t end = std::min(first + kFirstBatches, maker.partition().batch_count());
+  const int64_t count = maker.partition().batch_count();
   std::vector<uint64_t> indices;
-  for (int64_t batch = first; batch < end; ++batch) add_indices(maker, order, batch, indices);
+  for (int64_t sequence = first; sequence < std::min(first + kFirstBatches, limit); ++sequence)
+    add_indices(maker, maker.samples().order_of(sequence / count), sequence % count, indices);
   maker.dataset().fetch_rows(indices, on_wait);
 }
 

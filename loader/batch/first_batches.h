@@ -10,8 +10,8 @@ namespace penstock::detail {
 
 constexpr int64_t kFirstBatches = 2;
 
-/// Fetches the samples of up to kFirstBatches batches of an epoch, from batch `first` on, before their shards
-/// (Dataset::fetch_rows()). Returns at once where nothing is far away.
-void fetch_first_batches(const RowMaker& maker, int64_t epoch, int64_t first, const std::function<void()>& on_wait);
+/// Fetches the samples of kFirstBatches batches, from `first` on and below `limit`, before their shards
+/// (Dataset::fetch_rows()). Both are counted over epochs. Returns at once where nothing is far away.
+void fetch_first_batches(const RowMaker& maker, int64_t first, int64_t limit, const std::function<void()>& on_wait);
 
 }  // namespace penstock::detail

@@ -232,12 +232,12 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   if (limit < 0) limit = INT64_MAX;
   detail::keep_map_handler();
   const int64_t first = end - state.batches + first_batch;
-  if (state.epoch < 0 || first != state.ring.next_sequence())  // otherwise they are made ahead already
-    detail::fetch_first_batches(state.makers.of(epoch), epoch, first_batch, state.options.on_wait);
+  const bool is_ahead = state.epoch >= 0 && first == state.ring.next_sequence();
   state.epoch = epoch;
   state.epoch_end = end;
   state.has_ended = false;
   state.made_end = state.batches == 0 ? 0 : std::max(end, limit);
+  if (!is_ahead) detail::fetch_first_batches(state.makers.any(), first, state.made_end, state.options.on_wait);
   if (state.read_ahead) state.read_ahead->go_to(first, state.made_end);
   state.ring.restart(first, state.made_end);
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 
+#include "loader/cache/ahead.h"
 #include "loader/cache/shard_cache.h"
 #include "loader/files/files.h"
 
@@ -20,6 +21,7 @@ class FarParts final : public RandomAccessFile {
 
  private:
   FarShard shard_;
+  Ahead::Parts keeps_back_;
   mutable std::mutex mutex_;  // of etag_
   mutable std::string etag_;
 };

@@ -8,7 +8,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int kMostRequests = 16;  // at a time and process
+constexpr int kMostRequests = 32;  // at a time and process
 constexpr auto kOnWaitEvery = std::chrono::milliseconds(100);
 constexpr auto kSharedStep = std::chrono::milliseconds(5);  // another process cannot wake this one
 

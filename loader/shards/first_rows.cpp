@@ -16,8 +16,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr size_t kMostThreads =
-    12;  // of the 16 requests at a time that a process makes; the others are for whole shards
+constexpr size_t kMostThreads = 24;  // of the 32 requests at a time that a process makes
 constexpr auto kOnWaitEvery = std::chrono::milliseconds(100);
 constexpr double kPatience_ms = 10'000;
 
@@ -50,11 +49,19 @@ class Crew {
   }
 
  private:
+  void take(size_t number) {
+    try {
+      step_(number);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCorrupt) throw;  // what is corrupt says nothing of other shards
+    }
+  }
+
   void work() {
     const InterruptScope::Check check = [this] { return is_over_.load(); };
     const InterruptScope scope(check);
     try {
-      for (size_t number = next_++; number < count_ && !is_over_; number = next_++) step_(number);
+      for (size_t number = next_++; number < count_ && !is_over_; number = next_++) take(number);
     } catch (const std::exception&) {  // an outage must not be met once per shard
       is_over_ = true;
     }
@@ -77,16 +84,27 @@ class Crew {
 
 void FirstRows::fetch(const std::vector<Wish>& wishes, const std::function<void()>& on_wait) {
   const int64_t begin_ns = now_ns();
-  Crew crew(wishes.size(), [&](size_t number) {
-    const Wish& wish = wishes[number];
-    try {
-      if (auto part = ShardPart::fetch(*wish.slot, wish.rows)) add(wish.shard, std::move(part));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kCorrupt) throw;  // what is corrupt says nothing of other shards
-    }
+  const auto run = [&](size_t count, const Crew::Step& step) {
+    Crew crew(count, step);
+    while (!crew.have_ended() && ms_since(begin_ns) < kPatience_ms && !is_interrupted())
+      if (on_wait) on_wait();
+  };
+  std::vector<std::shared_ptr<ShardPart>> parts(wishes.size());  // null: not this one
+  run(wishes.size(),
+      [&](size_t number) { parts[number] = ShardPart::open(*wishes[number].slot, wishes[number].rows); });
+  std::vector<std::pair<size_t, size_t>> pieces;  // number of the part, and of its piece
+  std::vector<std::atomic<size_t>> missing(parts.size());
+  for (size_t number = 0; number < parts.size(); ++number) {
+    if (!parts[number]) continue;
+    missing[number] = parts[number]->piece_count();
+    for (size_t piece = 0; piece < parts[number]->piece_count(); ++piece) pieces.emplace_back(number, piece);
+  }
+  run(pieces.size(), [&](size_t at) {
+    const auto [number, piece] = pieces[at];
+    if (!parts[number]->bring(piece) || --missing[number] > 0) return;
+    parts[number]->finish();
+    add(wishes[number].shard, parts[number]);
   });
-  while (!crew.have_ended() && ms_since(begin_ns) < kPatience_ms && !is_interrupted())
-    if (on_wait) on_wait();
 }
 
 void FirstRows::add(size_t shard, std::shared_ptr<const ShardPart> part) {

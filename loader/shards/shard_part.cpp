@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "core/error.h"
@@ -20,15 +21,13 @@ namespace {
 
 std::atomic<int64_t> g_left_bytes{ShardPart::kMostBytes};
 
-struct Range {
-  uint64_t begin, end;
-};
+}  // namespace
 
 /// Addresses for a whole file, of which only what bring() was asked for has memory; the rest reads as zeros. Who holds
 /// it keeps the part that it belongs to.
-class PartMap final : public FileMap {
+class ShardPart::Map final : public FileMap {
  public:
-  PartMap(const std::filesystem::path& path, uint64_t byte_count) : FileMap(path) {
+  Map(const std::filesystem::path& path, uint64_t byte_count) : FileMap(path) {
     void* const range =
         mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
@@ -38,13 +37,13 @@ class PartMap final : public FileMap {
     bytes_ = {memory_, byte_count};
     needs_hold_ = true;
   }
-  ~PartMap() override {
+  ~Map() override {
     g_left_bytes += used_bytes_;
     munmap(memory_, bytes_.size());
   }
 
   /// False where the memory of the process is used up.
-  bool bring(const RandomAccessFile& source, const Range& range) {
+  bool bring(const RandomAccessFile& source, const Piece& range) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const auto taken =
         static_cast<int64_t>((range.end - 1) / page - range.begin / page + 1) * static_cast<int64_t>(page);
@@ -69,15 +68,17 @@ class PartMap final : public FileMap {
   }
 
   uint8_t* memory_;
-  int64_t used_bytes_ = 0;
+  std::atomic<int64_t> used_bytes_{0};
   mutable std::mutex mutex_;  // of what follows
   mutable int64_t hold_count_ = 0;
   mutable std::weak_ptr<const void> part_;
   mutable std::shared_ptr<const void> kept_;
 };
 
-/// Where the columns are: between the pictures and what has other bytes for each row. Nothing for an unusual file.
-Range columns_of(const FileMap& map) {
+namespace {
+
+/// The bytes of the columns: between the pictures and what has other bytes for each row. Nothing for an unusual file.
+std::pair<uint64_t, uint64_t> columns_of(const FileMap& map) {
   const auto bytes = map.bytes();
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
@@ -86,59 +87,62 @@ Range columns_of(const FileMap& map) {
   const auto* const images = header.find("images");
   const auto* const pictures = images != nullptr ? images : header.find("bytes");
   if (pictures == nullptr) return {0, 0};
-  Range columns{pictures->byte_offset + pictures->bytes.size(), bytes.size()};
+  uint64_t end = bytes.size();
   for (const char* name : {"index", "path"})
-    if (const auto* tensor = header.find(name)) columns.end = std::min(columns.end, tensor->byte_offset);
-  return columns;
-}
-
-/// Those of the rows that are not among the columns, each at most kGapBytes longer than it must be.
-std::vector<Range> ranges_of(const ShardReader& shard, const FileMap& map, const std::vector<size_t>& rows) {
-  std::vector<Range> wanted;
-  const auto add = [&](const void* data, size_t size) {
-    const auto begin = static_cast<uint64_t>(static_cast<const uint8_t*>(data) - map.bytes().data());
-    if (size > 0) wanted.push_back({begin, begin + size});
-  };
-  for (const size_t row : rows) {
-    const Sample sample = shard.at(row);
-    add(sample.bytes.data(), sample.bytes.size());
-    add(sample.seek_index.data(), sample.seek_index.size());
-    add(sample.path.data(), sample.path.size());
-  }
-  std::sort(wanted.begin(), wanted.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  std::vector<Range> merged;
-  for (const Range& range : wanted) {
-    if (merged.empty() || range.begin > merged.back().end + ShardPart::kGapBytes)
-      merged.push_back(range);
-    else
-      merged.back().end = std::max(merged.back().end, range.end);
-  }
-  return merged;
+    if (const auto* tensor = header.find(name)) end = std::min(end, tensor->byte_offset);
+  return {pictures->byte_offset + pictures->bytes.size(), end};
 }
 
 }  // namespace
 
-std::shared_ptr<const ShardPart> ShardPart::fetch(const ShardSlot& slot, std::vector<size_t> rows) {
+std::shared_ptr<ShardPart> ShardPart::open(const ShardSlot& slot, std::vector<size_t> rows) {
   const ExpectedFile file = slot.expected();
   const uint64_t byte_count = file.facts.byte_count;
   if (!slot.manifest().fields.empty() || byte_count <= std::max<uint64_t>(kGapBytes, kShardHeaderBytes)) return nullptr;
-  const auto source = files_of(file.path).open_parts(file.path, file.facts);
+  auto source = files_of(file.path).open_parts(file.path, file.facts);
   if (!source) return nullptr;
-  auto owned = std::make_unique<PartMap>(file.path, byte_count);
-  PartMap& map = *owned;
-  if (!map.bring(*source, {0, kShardHeaderBytes})) return nullptr;
-  const Range columns = columns_of(map);
-  if (columns.begin >= columns.end || !map.bring(*source, columns)) return nullptr;
-  const auto part = std::make_shared<ShardPart>();
-  part->shard_ = std::make_unique<const OpenShard>(std::move(owned), slot.manifest(), slot.entry());
-  const ShardReader& shard = part->shard_->reader();
+  auto map = std::make_unique<Map>(file.path, byte_count);
+  if (!map->bring(*source, {0, kShardHeaderBytes})) return nullptr;
+  const auto [begin, end] = columns_of(*map);
+  if (begin >= end || !map->bring(*source, {begin, end})) return nullptr;
+  auto part = std::make_shared<ShardPart>();
+  part->map_ = map.get();
+  part->shard_ = std::make_unique<const OpenShard>(std::move(map), slot.manifest(), slot.entry());
+  part->source_ = std::move(source);
   std::sort(rows.begin(), rows.end());
-  for (const Range& range : ranges_of(shard, map, rows))
-    if (!map.bring(*source, range)) return nullptr;
-  for (const size_t row : rows) part->shard_->check_once(row);
   part->rows_ = std::move(rows);
-  map.belongs_to(part);
+  part->find_pieces();
+  part->map_->belongs_to(part);
   return part;
+}
+
+/// What the rows have besides their entries of the columns, with gaps of up to kGapBytes between them.
+void ShardPart::find_pieces() {
+  std::vector<Piece> wanted;
+  const auto add = [&](const void* data, size_t size) {
+    const auto begin = static_cast<uint64_t>(static_cast<const uint8_t*>(data) - map_->bytes().data());
+    if (size > 0) wanted.push_back({begin, begin + size});
+  };
+  for (const size_t row : rows_) {
+    const Sample sample = shard_->reader().at(row);
+    add(sample.bytes.data(), sample.bytes.size());
+    add(sample.seek_index.data(), sample.seek_index.size());
+    add(sample.path.data(), sample.path.size());
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  for (const Piece& piece : wanted) {
+    if (pieces_.empty() || piece.begin > pieces_.back().end + kGapBytes)
+      pieces_.push_back(piece);
+    else
+      pieces_.back().end = std::max(pieces_.back().end, piece.end);
+  }
+}
+
+bool ShardPart::bring(size_t piece) { return map_->bring(*source_, pieces_[piece]); }
+
+void ShardPart::finish() {
+  for (const size_t row : rows_) shard_->check_once(row);
+  source_.reset();
 }
 
 int64_t ShardPart::free_bytes() { return g_left_bytes; }

@@ -16,7 +16,7 @@ namespace penstock::detail {
 ///
 /// Memory: that of the ranges, in whole pages; kMostBytes for all parts of a process together. It is freed when no
 /// sample holds it and nobody has the part.
-/// Thread-safety: immutable after fetch().
+/// Thread-safety: immutable after finish().
 class ShardPart {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
@@ -24,10 +24,16 @@ class ShardPart {
   /// takes a round trip. A shard that is not larger is left to be fetched whole.
   static constexpr uint64_t kGapBytes = 256 << 10;
 
-  /// Null where it is not worth its requests or cannot be done: the whole is at hand or small, its samples have fields,
-  /// or the memory of the process is used up. Throws what fetching and opening a shard throw, and corrupt_error where a
-  /// row has another crc32c.
-  static std::shared_ptr<const ShardPart> fetch(const ShardSlot& slot, std::vector<size_t> rows);
+  /// Header and columns, for these rows. Null where it is not worth its requests or cannot be done: the whole is at
+  /// hand or small, its samples have fields, or the memory of the process is used up. Throws what fetching and opening
+  /// a shard throw.
+  static std::shared_ptr<ShardPart> open(const ShardSlot& slot, std::vector<size_t> rows);
+  /// What is missing of the rows after open(), in pieces, which any threads may bring. False where the memory is used
+  /// up.
+  size_t piece_count() const { return pieces_.size(); }
+  bool bring(size_t piece);
+  /// To be called when all pieces are there. Throws corrupt_error where a row has another crc32c.
+  void finish();
 
   static int64_t free_bytes();  ///< Of kMostBytes.
 
@@ -36,7 +42,16 @@ class ShardPart {
   const OpenShard& shard() const { return *shard_; }
 
  private:
-  std::vector<size_t> rows_;  // ascending
+  struct Piece {
+    uint64_t begin, end;  // bytes of the shard
+  };
+  class Map;
+  void find_pieces();
+
+  std::vector<size_t> rows_;                        // ascending
+  std::unique_ptr<const RandomAccessFile> source_;  // until finish()
+  std::vector<Piece> pieces_;
+  Map* map_ = nullptr;  // of shard_
   std::unique_ptr<const OpenShard> shard_;
 };
 
