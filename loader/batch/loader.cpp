@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/batch/first_batches.h"
 #include "loader/batch/read_ahead.h"
 #include "loader/batch/ring.h"
 #include "loader/batch/slot_pool.h"
@@ -230,12 +231,15 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
         concat("loader: epoch ", epoch, " of ", state.batches, " batches; expected under 2^63 batches in all"));
   if (limit < 0) limit = INT64_MAX;
   detail::keep_map_handler();
+  const int64_t first = end - state.batches + first_batch;
+  const bool is_ahead = state.epoch >= 0 && first == state.ring.next_sequence();
   state.epoch = epoch;
   state.epoch_end = end;
   state.has_ended = false;
   state.made_end = state.batches == 0 ? 0 : std::max(end, limit);
-  if (state.read_ahead) state.read_ahead->go_to(end - state.batches + first_batch, state.made_end);
-  state.ring.restart(end - state.batches + first_batch, state.made_end);
+  if (!is_ahead) detail::fetch_first_batches(state.makers.any(), first, state.made_end, state.options.on_wait);
+  if (state.read_ahead) state.read_ahead->go_to(first, state.made_end);
+  state.ring.restart(first, state.made_end);
 }
 
 std::optional<Batch> Loader::next() {

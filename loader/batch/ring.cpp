@@ -101,7 +101,7 @@ Ring::Taken Ring::take() {
 /// which make a batch in less than 100 us therefore sleeps until half of the batches that may be made ahead are ready.
 /// The workers have the other half to go on with, so that nothing is delivered more slowly.
 void Ring::wait_for_batches(std::unique_lock<std::mutex>& lock) {
-  const bool is_fast = row_ns_ * static_cast<double>(rows_) < kFastBatchNs * workers_;
+  const bool is_fast = row_ns_ > 0 && row_ns_ * static_cast<double>(rows_) < kFastBatchNs * workers_;
   // The consumer must not wait for a batch that is not issued yet, because that batch may need a slot that the consumer
   // holds.
   wanted_end_ = std::max(next_ + 1, is_fast ? std::min(issued_, next_ + ahead_ / 2) : 0);

@@ -1,13 +1,20 @@
 // Ahead: a queue of shards and the threads that empty it.
 #include "loader/cache/ahead.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace penstock::detail {
+namespace {
+
+constexpr int64_t kQuiet_ns = 200'000'000;
+
+}  // namespace
 
 Ahead& Ahead::instance() {
   static auto& ahead = *new Ahead;
@@ -34,6 +41,7 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
 void Ahead::expect(const std::vector<FarShard>& shards) {
   {
     const std::lock_guard lock(mutex_);
+    if (!std::exchange(has_expected_, true)) begin_ns_ = now_ns() + kQuiet_ns;  // a loader is about to begin
     queue_.expect(shards);
   }
   changed_.notify_all();
@@ -52,10 +60,42 @@ void Ahead::forget(const std::string& xxh3) {
   queue_.forget(xxh3);
 }
 
+void Ahead::need_now() {
+  {
+    const std::lock_guard lock(mutex_);
+    begin_ns_ = 0;
+  }
+  changed_.notify_all();
+}
+
+Ahead::Parts::Parts() {
+  auto& ahead = instance();
+  const std::lock_guard lock(ahead.mutex_);
+  ++ahead.parts_count_;
+}
+
+Ahead::Parts::~Parts() {
+  auto& ahead = instance();
+  {
+    const std::lock_guard lock(ahead.mutex_);
+    --ahead.parts_count_;
+    ahead.begin_ns_ = now_ns() + kQuiet_ns;
+  }
+  ahead.changed_.notify_all();
+}
+
+/// Requires the mutex.
+bool Ahead::may_begin() const { return !queue_.empty() && parts_count_ == 0 && now_ns() >= begin_ns_; }
+
 void Ahead::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_ending_ || !queue_.empty(); });
+    while (!is_ending_ && !may_begin()) {
+      if (queue_.empty() || parts_count_ > 0)
+        changed_.wait(lock);
+      else
+        changed_.wait_for(lock, std::chrono::nanoseconds(begin_ns_ - now_ns()));
+    }
     if (is_ending_) return;
     const FarShard shard = *queue_.pop();
     lock.unlock();

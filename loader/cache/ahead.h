@@ -14,8 +14,9 @@
 namespace penstock::detail {
 
 /// Threads that bring the expected shards into the cache, in their order, as long as there is room without removing
-/// any that are needed. What goes wrong here is not reported: whoever needs the shard meets it as well. Thread-safety:
-/// any thread.
+/// any that are needed. What is only expected begins when somebody needs a whole shard, or 0.2 s after the last part of
+/// one was read, so that it does not take the link from the rows of the first batches. What goes wrong here is not
+/// reported: whoever needs the shard meets it as well. Thread-safety: any thread.
 class Ahead {
  public:
   static constexpr int kThreads = 4;
@@ -27,16 +28,29 @@ class Ahead {
   void fetch_next(const FarShard& shard);
   /// Does not fetch a shard that still waits.
   void forget(const std::string& xxh3);
+  void need_now();  ///< Somebody waits for a whole shard.
+
+  /// While one lives, parts of shards are being read.
+  class Parts {
+   public:
+    Parts();
+    ~Parts();
+    Parts(const Parts&) = delete;
+    Parts& operator=(const Parts&) = delete;
+  };
 
  private:
   Ahead();
   void run();
+  bool may_begin() const;
 
   ShardCache& cache_;
   std::mutex mutex_;
   std::condition_variable changed_;
   FetchQueue queue_;
-  bool is_ending_ = false;
+  bool is_ending_ = false, has_expected_ = false;
+  int parts_count_ = 0;
+  int64_t begin_ns_ = 0;  // not before
   std::vector<std::thread> threads_;
 };
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "loader/cache/ahead.h"
 #include "loader/cache/far_map.h"
+#include "loader/cache/far_parts.h"
 #include "loader/cache/shard_cache.h"
 #include "loader/far/emulated_link.h"
 #include "loader/far/origin.h"
@@ -52,6 +53,12 @@ class FarFiles final : public Files {
   std::unique_ptr<const FileMap> map(const fs::path& path, const FileFacts& facts) const override {
     if (facts.xxh3.empty()) return open(path)->map();
     return std::make_unique<FarMap>(shard_of(path, facts), ShardCache::instance());
+  }
+
+  std::unique_ptr<const RandomAccessFile> open_parts(const fs::path& path, const FileFacts& facts) const override {
+    const FarShard shard = shard_of(path, facts);
+    if (facts.xxh3.empty() || ShardCache::instance().has(shard)) return nullptr;
+    return std::make_unique<detail::FarParts>(shard);
   }
 
   void expect(const std::vector<ExpectedFile>& files) const override {

@@ -74,6 +74,7 @@ void FarMap::bring() const {
       throw io_error(concat(shard_.address, ": is being fetched; expected somebody who still waits for it"));
   }
   if ((state_.load(std::memory_order_acquire) & kMapped) != 0) return;
+  Ahead::instance().need_now();
   map_file(cache_.get(shard_));
   state_.fetch_or(kMapped, std::memory_order_release);
 }

@@ -44,14 +44,19 @@ constexpr size_t kNameDigits = 32;
 constexpr int64_t kSpent_ns = 0;  // the time of last use of a shard that nobody needs soon
 constexpr auto kLockStep = std::chrono::milliseconds(2);
 constexpr int kLockSteps = 15'000;  // 30 s
-enum LockByte : off_t { kFolderByte = 0, kUsersByte = 1 };
+enum LockByte : off_t { kFolderByte = 0, kUsersByte = 1, kSharedByte = kMarkerBytes - CacheFolder::kSharedBytes };
 
-bool set_lock(int descriptor, short type, LockByte byte) {
+struct flock lock_of(short type, off_t byte) {
   struct flock wish {};
   wish.l_type = type;
   wish.l_whence = SEEK_SET;
   wish.l_start = byte;
   wish.l_len = 1;
+  return wish;
+}
+
+bool set_lock(int descriptor, short type, off_t byte) {
+  struct flock wish = lock_of(type, byte);
   return fcntl(descriptor, F_OFD_SETLK, &wish) == 0;
 }
 
@@ -173,6 +178,7 @@ void CacheFolder::agree_on_limit(const std::string& limit_text) {
   const uint64_t disk_bytes = uint64_t{disk.f_blocks} * disk.f_frsize;
   const Lock held(*this);
   const bool is_alone = set_lock(marker_file_.descriptor(), F_WRLCK, kUsersByte);
+  if (is_alone) std::ranges::fill(shared(), std::byte{0});
   const uint64_t in_force = marker_->limit_bytes.load();
   if (!limit_text.empty()) {
     limit_bytes_ = parse_byte_limit("--cache-limit", limit_text, disk_bytes);
@@ -345,6 +351,20 @@ void CacheFolder::discard(Place& place) {
 void CacheFolder::remove_damaged(const std::string& xxh3) {
   const Lock held(*this);
   unlink((folder_ / (xxh3 + ".shard")).c_str());
+}
+
+std::span<std::byte> CacheFolder::shared() const {
+  return {reinterpret_cast<std::byte*>(marker_) + kSharedByte, kSharedBytes};
+}
+bool CacheFolder::lock_shared(size_t byte) {
+  return set_lock(marker_file_.descriptor(), F_WRLCK, kSharedByte + static_cast<off_t>(byte));
+}
+void CacheFolder::unlock_shared(size_t byte) {
+  set_lock(marker_file_.descriptor(), F_UNLCK, kSharedByte + static_cast<off_t>(byte));
+}
+bool CacheFolder::is_locked_by_others(size_t byte) const {
+  struct flock wish = lock_of(F_WRLCK, kSharedByte + static_cast<off_t>(byte));
+  return fcntl(marker_file_.descriptor(), F_OFD_GETLK, &wish) == 0 && wish.l_type != F_UNLCK;
 }
 
 void CacheFolder::ask_for_room() { marker_->room_wishes.fetch_add(1); }

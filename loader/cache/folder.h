@@ -1,12 +1,14 @@
 // CacheFolder: a folder of shards with a budget, which processes share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -94,6 +96,15 @@ class CacheFolder {
   void ask_for_room();
   /// Changes when somebody asks.
   uint64_t room_wishes() const;
+
+  /// Memory that the processes which share the folder have in common, zeros when the first of them opens it; each of
+  /// its bytes can be locked by one of them, until that unlocks it or ends.
+  static constexpr size_t kSharedBytes = 2048;
+  std::span<std::byte> shared() const;
+  bool lock_shared(
+      size_t byte);  ///< False where another process has it. One that this process has is not to be asked for.
+  void unlock_shared(size_t byte);
+  bool is_locked_by_others(size_t byte) const;
 
   /// All files, by last use.
   std::vector<CachedShard> list() const;

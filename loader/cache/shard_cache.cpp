@@ -20,6 +20,7 @@
 #include "core/text.h"
 #include "loader/cache/download.h"
 #include "loader/far/http.h"
+#include "loader/far/limiter.h"
 #include "loader/far/link_stats.h"
 #include "loader/files/interrupt.h"
 
@@ -29,7 +30,6 @@ namespace {
 constexpr auto kStep = std::chrono::milliseconds(5);
 constexpr int kStepsPerQuestion = 20;  // asking takes Python's lock where the consumer makes its batches itself
 constexpr auto kWatchStep = std::chrono::milliseconds(50);
-constexpr int64_t kStoppedAfter_s = 3;
 constexpr int64_t kNoRoomAfter_ns = 60'000'000'000;
 
 std::string limit_of_environment() {
@@ -63,6 +63,7 @@ ShardCache& ShardCache::instance() {
 
 ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()), waits_(isatty(STDERR_FILENO) == 1) {
   raise_file_limit();
+  request_limiter().share(turns_);
   start_transport();  // its own end must come after this one's
   try {
     watcher_ = std::thread([this] { keep_watch(); });
@@ -80,6 +81,7 @@ void ShardCache::keep_watch() {
   uint64_t seen = folder_.room_wishes();
   while (!is_ending_) {
     std::this_thread::sleep_for(kWatchStep);
+    turns_.beat();
     const LinkStats link = link_stats();
     const std::string line = waits_.tick(now_ns(), link.fetched_bytes, link.is_emulated);
     if (!line.empty()) std::fputs(line.c_str(), stderr);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "loader/cache/folder.h"
+#include "loader/cache/node_turns.h"
 #include "loader/cache/wait_line.h"
 #include "loader/far/origin.h"
 #include "loader/files/files.h"
@@ -51,6 +52,8 @@ class ShardCache {
   /// shards that are needed, or another process fetches it.
   bool fetch_ahead(const FarShard& shard);
 
+  bool has(const FarShard& shard) { return bool{open_whole(shard)}; }  ///< Whether the whole of it is there.
+
   void add(const std::string& xxh3, Droppable& holder);
   void remove(const std::string& xxh3, Droppable& holder);
 
@@ -75,6 +78,7 @@ class ShardCache {
   void keep_watch();
 
   CacheFolder folder_;
+  NodeTurns turns_{folder_};
   std::mutex mutex_;
   std::multimap<std::string, Droppable*> holders_;
   std::atomic<bool> is_ending_{false};

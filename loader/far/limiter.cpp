@@ -3,34 +3,70 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace penstock::detail {
+namespace {
+
+constexpr int kMostRequests = 32;  // at a time and process
+constexpr auto kOnWaitEvery = std::chrono::milliseconds(100);
+constexpr auto kSharedStep = std::chrono::milliseconds(5);  // another process cannot wake this one
+
+}  // namespace
 
 RequestLimiter::Turn::Turn(RequestLimiter& limiter, const std::function<bool()>& on_wait) : limiter_(limiter) {
-  constexpr auto kStep = std::chrono::milliseconds(100);
-  std::unique_lock lock(limiter_.mutex_);
-  while (!limiter_.freed_.wait_for(lock, kStep, [this] { return limiter_.running_ < limiter_.limit_; })) {
-    lock.unlock();  // what is asked may take Python's lock and run its signal handlers, which may want a turn
-    const bool goes_on = on_wait();
-    lock.lock();
-    if (!goes_on) break;
-  }
-  ++limiter_.running_;
+  if (wait_for_own(on_wait)) wait_for_shared(on_wait);
 }
 
-RequestLimiter::Turn::~Turn() {
+/// False: nobody waits any more.
+bool RequestLimiter::Turn::wait_for_own(const std::function<bool()>& on_wait) {
+  std::unique_lock lock(limiter_.mutex_);
+  bool goes_on = true;
+  while (goes_on &&
+         !limiter_.freed_.wait_for(lock, kOnWaitEvery, [this] { return limiter_.running_ < limiter_.limit_; })) {
+    lock.unlock();  // what is asked may take Python's lock and run its signal handlers, which may want a turn
+    goes_on = on_wait();
+    lock.lock();
+  }
+  ++limiter_.running_;
+  return goes_on;
+}
+
+void RequestLimiter::Turn::wait_for_shared(const std::function<bool()>& on_wait) {
+  shared_ = limiter_.shared_;
+  if (shared_ == nullptr) return;
+  for (int step = 1; (number_ = shared_->take()) == SharedTurns::kNoTurn; ++step) {
+    std::this_thread::sleep_for(kSharedStep);
+    if (step % (kOnWaitEvery / kSharedStep) != 0) continue;
+    bool goes_on = false;
+    try {
+      goes_on = on_wait();
+    } catch (...) {
+      give_back();
+      throw;
+    }
+    if (!goes_on) return;
+  }
+}
+
+RequestLimiter::Turn::~Turn() { give_back(); }
+
+void RequestLimiter::Turn::give_back() {
+  if (number_ != SharedTurns::kNoTurn) shared_->give_back(number_);
   const std::lock_guard lock(limiter_.mutex_);
   --limiter_.running_;
   limiter_.freed_.notify_one();
 }
 
 void RequestLimiter::slow_down() {
+  if (SharedTurns* const shared = shared_) shared->slow_down();
   const std::lock_guard lock(mutex_);
   limit_ = std::max(1, limit_ / 2);
   successes_ = 0;
 }
 
 void RequestLimiter::succeeded() {
+  if (SharedTurns* const shared = shared_) shared->succeeded();
   const std::lock_guard lock(mutex_);
   if (limit_ == most_ || ++successes_ < limit_) return;
   successes_ = 0;
@@ -38,9 +74,23 @@ void RequestLimiter::succeeded() {
   freed_.notify_one();
 }
 
+void RequestLimiter::note_byte() {
+  if (SharedTurns* const shared = shared_) shared->note_byte();
+}
+
+int64_t RequestLimiter::byte_age_s() const {
+  const SharedTurns* const shared = shared_;
+  return shared == nullptr ? INT64_MAX : shared->byte_age_s();
+}
+
 int RequestLimiter::limit() const {
   const std::lock_guard lock(mutex_);
   return limit_;
+}
+
+RequestLimiter& request_limiter() {
+  static auto& limiter = *new RequestLimiter(kMostRequests);
+  return limiter;
 }
 
 }  // namespace penstock::detail

@@ -24,17 +24,12 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int kMostRequests = 16;          // at a time and process
 constexpr int kAttemptsAtUnknownHost = 3;  // of one that has never answered: more likely a wrong name than a bad hour
 constexpr double kWaitStep_s = 0.1;
+constexpr int64_t kLongestAge_s = 1'000'000;   // of the last byte of another process
 constexpr uint64_t kUnknownSize = UINT64_MAX;  // an answer without Content-Length
 
 std::atomic<int64_t> g_last_byte_ns{0};  // of all transfers of this process
-
-RequestLimiter& limiter() {
-  static auto& limiter = *new RequestLimiter(kMostRequests);
-  return limiter;
-}
 
 /// Which hosts have ever answered this process.
 class KnownHosts {
@@ -113,7 +108,7 @@ class Run {
     is_wrong_range_ = false;
     HttpResponse response;
     {
-      const RequestLimiter::Turn turn(limiter(), [this] { return waits_for_turn(); });
+      const RequestLimiter::Turn turn(request_limiter(), [this] { return waits_for_turn(); });
       if (!goes_on()) throw given_up();
       const int64_t begin_ns = now_ns();
       std::optional<Flow> flow;
@@ -141,7 +136,7 @@ class Run {
       is_done_ = reached_ == end();
       if (!is_done_) attempt.end = Attempt::End::kLost;
     }
-    if (is_done_) limiter().succeeded();
+    if (is_done_) request_limiter().succeeded();
     return response;
   }
 
@@ -151,7 +146,8 @@ class Run {
   void open(const HttpResponse& head) {
     is_first_ = false;
     ContentRange range;
-    if (head.attempt.status == 206) {
+    facts_.is_range = head.attempt.status == 206;
+    if (facts_.is_range) {
       const auto found = parse_content_range(head.header("content-range"));
       if (!found || found->begin != reached_) {
         is_wrong_range_ = true;
@@ -192,6 +188,7 @@ class Run {
       has_renewed_ = false;  // keys may end more than once in a long transfer
       last_byte_ns_ = now_ns();
       g_last_byte_ns = last_byte_ns_;
+      request_limiter().note_byte();
     }
     at_ += bytes.size();
     return at_ <= end();  // an answer that is read to its end leaves its connection for the next request
@@ -205,7 +202,7 @@ class Run {
       case Verdict::kDone:
         return;
       case Verdict::kAgainSlower:
-        limiter().slow_down();
+        request_limiter().slow_down();
         return wait(response);
       case Verdict::kAgain:
       case Verdict::kReconnect:
@@ -252,9 +249,11 @@ class Run {
 
   /// Whether somebody still waits for this transfer.
   bool goes_on() const { return callbacks_.on_wait() && !is_interrupted(); }
-  /// Others have the turns: that a byte came to one of them counts as one that came here.
+  /// Others have the turns, of this process or another: that a byte came to one of them counts as one that came here.
   bool waits_for_turn() {
     last_byte_ns_ = std::max(last_byte_ns_, g_last_byte_ns.load());
+    const int64_t age_s = request_limiter().byte_age_s();
+    if (age_s < kLongestAge_s) last_byte_ns_ = std::max(last_byte_ns_, now_ns() - (age_s + 1) * 1'000'000'000);
     return goes_on() && !is_patience_over();
   }
   double waited_s() const { return static_cast<double>(now_ns() - last_byte_ns_) * 1e-9; }

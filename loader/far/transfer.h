@@ -33,6 +33,7 @@ struct TransferWish {
 struct ObjectFacts {
   std::string etag;  // "" if the server gives none
   uint64_t byte_count = 0;
+  bool is_range = false;  // the last answer had only what was asked for: the server knows ranges
 };
 
 /// Thrown where the object is another one than before. The caller begins again, once.

@@ -133,6 +133,12 @@ class Files {
   virtual std::unique_ptr<const FileMap> map(const std::filesystem::path& path, const FileFacts& /*facts*/) const {
     return open(path)->map();
   }
+  /// The same file to read parts of, before the whole of it is there: read() fetches what it is asked for, and checks
+  /// nothing. Null where the whole is at hand, as that of a local file is.
+  virtual std::unique_ptr<const RandomAccessFile> open_parts(const std::filesystem::path& /*path*/,
+                                                             const FileFacts& /*facts*/) const {
+    return nullptr;
+  }
   /// Says which files will be read, in any order. What comes from far fetches them ahead of time, as far as there is
   /// room for more.
   virtual void expect(const std::vector<ExpectedFile>& /*files*/) const {}

@@ -107,6 +107,7 @@ struct Safetensors::File {
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
 
+  explicit File(std::unique_ptr<const FileMap> bytes) : File{bytes->path(), std::move(bytes)} {}
   File(const std::filesystem::path& file, std::unique_ptr<const FileMap> bytes) : path(file), map(std::move(bytes)) {
     const FileHold hold(*map);
     read_from(*map, [this] { parse(); });
@@ -163,6 +164,7 @@ Safetensors::Safetensors(const std::filesystem::path& path)
     : file_(std::make_unique<const File>(path, files_of(path).open(path)->map())) {}
 Safetensors::Safetensors(const std::filesystem::path& path, const FileFacts& facts)
     : file_(std::make_unique<const File>(path, files_of(path).map(path, facts))) {}
+Safetensors::Safetensors(std::unique_ptr<const FileMap> map) : file_(std::make_unique<const File>(std::move(map))) {}
 Safetensors::~Safetensors() = default;
 Safetensors::Safetensors(Safetensors&&) noexcept = default;
 Safetensors& Safetensors::operator=(Safetensors&&) noexcept = default;

@@ -50,6 +50,8 @@ class Safetensors {
   explicit Safetensors(const std::filesystem::path& path);
   /// A file of which this is known before it is opened.
   Safetensors(const std::filesystem::path& path, const FileFacts& facts);
+  /// One whose bytes are there.
+  explicit Safetensors(std::unique_ptr<const FileMap> map);
   ~Safetensors();
   Safetensors(Safetensors&&) noexcept;
   Safetensors& operator=(Safetensors&&) noexcept;

@@ -129,7 +129,7 @@ RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const 
       .epoch = epoch, .index = index, .rows = samples_->partition().rows(index), .order = samples_->order_of(epoch)};
   if (!mixes()) return context;
   const auto& rows = context.rows;
-  const bool is_local = shuffle_ == Shuffle::kRankLocal;
+  const bool is_local = is_rank_local();
   context.mix = batch_plan(pipeline().batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
                            is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
   if (context.mix.mix_weight == 1) context.mix.kind = BatchMix::Kind::kNone;  // the partner would not be visible

@@ -73,6 +73,7 @@ class RowMaker {
   const Partition& partition() const { return samples_->partition(); }
   const std::shared_ptr<const BatchFormat>& format() const { return format_; }
   const SampleOrder& samples() const { return *samples_; }
+  bool is_rank_local() const { return shuffle_ == Shuffle::kRankLocal; }
   CorruptRows& corrupt_rows() const { return mender_->rows(); }
 
   /// Makes rows [begin, end) of batch `index` of `epoch`. Stops at the first row that fails, and throws its error.

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <map>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/map_guard.h"
+#include "loader/shards/first_rows.h"
 #include "loader/shards/joined_manifest.h"
 #include "loader/shards/shard_slot.h"
 
@@ -22,6 +24,7 @@ struct Dataset::State {
   mutable std::vector<std::atomic<const detail::OpenShard*>> shards;
   std::vector<uint64_t> begins{0};
   std::vector<Part> parts;
+  mutable detail::FirstRows first_rows;
 
   /// Opens the shard unless it is open. Null: not in this rank's share.
   const detail::OpenShard* shard(size_t number) const {
@@ -29,6 +32,7 @@ struct Dataset::State {
     if (found != nullptr || !slots[number]) return found;
     found = &slots[number]->get();
     shards[number].store(found, std::memory_order_release);
+    first_rows.drop(number);
     return found;
   }
 };
@@ -220,22 +224,44 @@ const std::vector<Dataset::Part>& Dataset::parts() const { return state_->parts;
 struct Dataset::ShardRow {
   const detail::OpenShard& shard;
   size_t row;
+  std::shared_ptr<const detail::ShardPart> part = {};  // that `shard` is of; null: the whole is open
 };
 
 Dataset::ShardRow Dataset::place_of(uint64_t index) const {
   const auto& begins = state_->begins;
   const auto after = std::upper_bound(begins.begin(), begins.end(), index);
   const auto number = static_cast<size_t>(after - begins.begin()) - 1;
+  const auto row = static_cast<size_t>(index - begins[number]);
+  if (state_->shards[number].load(std::memory_order_acquire) == nullptr)
+    if (auto part = state_->first_rows.find(number, row)) return {part->shard(), row, part};
   const auto* shard = state_->shard(number);
   if (shard == nullptr) {
     throw bug_error(concat((folder() / manifest().shards[number].file).string(), ": sample ", index,
                            " of the split was asked for; expected one of this rank's shards"));
   }
-  return {*shard, static_cast<size_t>(index - begins[number])};
+  return {*shard, row};
+}
+
+void Dataset::fetch_rows(const std::vector<uint64_t>& indices, const std::function<void()>& on_wait) const {
+  if (room_shards() == UINT64_MAX) return;
+  std::map<size_t, std::vector<size_t>> rows;  // by the number of the shard
+  for (const uint64_t index : indices) {
+    const auto after = std::upper_bound(state_->begins.begin(), state_->begins.end(), index);
+    const auto number = static_cast<size_t>(after - state_->begins.begin()) - 1;
+    rows[number].push_back(static_cast<size_t>(index - state_->begins[number]));
+  }
+  std::vector<detail::FirstRows::Wish> wishes;
+  for (auto& [number, wanted] : rows) {
+    const auto* const slot = state_->slots[number].get();
+    const auto is_there = [&, shard = number](size_t row) { return state_->first_rows.find(shard, row) != nullptr; };
+    if (slot == nullptr || slot->if_open() != nullptr || std::all_of(wanted.begin(), wanted.end(), is_there)) continue;
+    wishes.push_back({number, slot, std::move(wanted)});
+  }
+  if (!wishes.empty()) state_->first_rows.fetch(wishes, on_wait);
 }
 
 Sample Dataset::at(uint64_t index) const {
-  const auto [shard, row] = place_of(index);
+  const auto [shard, row, part] = place_of(index);
   return shard.reader().at(row);
 }
 
@@ -247,17 +273,18 @@ std::optional<uint64_t> Dataset::example_index() const {
 
 std::optional<Sample> Dataset::example() const {
   const auto index = example_index();
+  if (index) fetch_rows({*index});
   return index ? std::optional(at(*index)) : std::nullopt;
 }
 
 Sample Dataset::checked_at(uint64_t index) const {
-  const auto [shard, row] = place_of(index);
+  const auto [shard, row, part] = place_of(index);
   shard.check_once(row);
   return shard.reader().at(row);
 }
 
 FieldBytes Dataset::field(uint64_t index, size_t number) const {
-  const auto [shard, row] = place_of(index);
+  const auto [shard, row, part] = place_of(index);
   shard.check_field_once(row, number);
   return shard.reader().field(row, number);
 }
@@ -284,12 +311,12 @@ size_t Dataset::field_number(const std::string& name) const {
 
 void Dataset::check_read(uint64_t index) const {
   if (!detail::has_map_faults()) return;
-  const auto [shard, row] = place_of(index);
+  const auto [shard, row, part] = place_of(index);
   shard.reader().check_read(row);
 }
 
 void Dataset::check_file(uint64_t index) const {
-  const auto [shard, row] = place_of(index);
+  const auto [shard, row, part] = place_of(index);
   shard.reader().check_file(row);
 }
 
@@ -316,7 +343,7 @@ bool Dataset::drop(int shard) const {
 }
 
 std::string Dataset::where(uint64_t index) const {
-  const auto [shard, row] = place_of(index);
+  const auto [shard, row, part] = place_of(index);
   return shard.reader().where(row);
 }
 

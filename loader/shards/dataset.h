@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -72,7 +73,12 @@ class Dataset {
 
   /// Requires index < size(). O(log shards), no copy. Throws bug_error for a shard that was not opened.
   Sample at(uint64_t index) const;
-  Sample checked_at(uint64_t index) const;        ///< As at(), and checks the CRC unless this object has done so.
+  Sample checked_at(uint64_t index) const;  ///< As at(), and checks the CRC unless this object has done so.
+  /// Fetches these samples before their shards, where they are far away: what is not there yet comes as ranges, and is
+  /// handed out from memory until its shard is opened. Waits for them, at most 10 s. `on_wait`, if there is one, is
+  /// called every 100 ms and may throw, which ends it. Errors: what goes wrong here is met by who asks for the sample.
+  /// Memory: ShardPart::kMostBytes per process. Requires indices < size().
+  void fetch_rows(const std::vector<uint64_t>& indices, const std::function<void()>& on_wait = {}) const;
   std::optional<Sample> example() const;          ///< The first sample of this rank's shards, if there is one.
   std::optional<uint64_t> example_index() const;  ///< Its index.
   /// The bytes of the field manifest().fields[number], whose CRC is checked the first time that this object hands them

@@ -246,6 +246,8 @@ ShardReader::ShardReader(const std::filesystem::path& path, const std::vector<Fi
 ShardReader::ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields,
                          const FileFacts& facts)
     : map_(std::make_unique<const Map>(Safetensors(path, facts), fields)) {}
+ShardReader::ShardReader(std::unique_ptr<const FileMap> map, const std::vector<FieldType>& fields)
+    : map_(std::make_unique<const Map>(Safetensors(std::move(map)), fields)) {}
 ShardReader::~ShardReader() = default;
 ShardReader::ShardReader(ShardReader&&) noexcept = default;
 ShardReader& ShardReader::operator=(ShardReader&&) noexcept = default;

@@ -32,6 +32,8 @@ class ShardReader {
   explicit ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields = {});
   /// With what the manifest says of the file, by which copies of far ones are known.
   ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields, const FileFacts& facts);
+  /// One whose bytes are there.
+  ShardReader(std::unique_ptr<const FileMap> map, const std::vector<FieldType>& fields);
   ~ShardReader();
   ShardReader(ShardReader&&) noexcept;
   ShardReader& operator=(ShardReader&&) noexcept;

@@ -56,8 +56,11 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
 }  // namespace
 
 OpenShard::OpenShard(const ExpectedFile& file, const Manifest& manifest, const Manifest::Shard& entry)
-    : reader_(file.path, manifest.fields, file.facts),
-      checked_(reader_.size() * (1 + manifest.fields.size()) / 64 + 1) {
+    : OpenShard(ShardReader(file.path, manifest.fields, file.facts), manifest, entry) {}
+OpenShard::OpenShard(std::unique_ptr<const FileMap> map, const Manifest& manifest, const Manifest::Shard& entry)
+    : OpenShard(ShardReader(std::move(map), manifest.fields), manifest, entry) {}
+OpenShard::OpenShard(ShardReader reader, const Manifest& manifest, const Manifest::Shard& entry)
+    : reader_(std::move(reader)), checked_(reader_.size() * (1 + manifest.fields.size()) / 64 + 1) {
   const FileHold held = reader_.hold();
   check_shard(reader_, manifest, entry);
 }

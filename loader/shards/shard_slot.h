@@ -18,6 +18,8 @@ namespace penstock::detail {
 class OpenShard {
  public:
   OpenShard(const ExpectedFile& file, const Manifest& manifest, const Manifest::Shard& entry);
+  /// The shard in `map`, whose pictures need not be there.
+  OpenShard(std::unique_ptr<const FileMap> map, const Manifest& manifest, const Manifest::Shard& entry);
 
   const ShardReader& reader() const { return reader_; }
   /// Checks the CRC of a sample, or of its field, unless that has passed before. Throws what ShardReader throws.
@@ -25,6 +27,7 @@ class OpenShard {
   void check_field_once(size_t row, size_t number) const;
 
  private:
+  OpenShard(ShardReader reader, const Manifest& manifest, const Manifest::Shard& entry);
   template <class Check>
   void check_bit(uint64_t number, const Check& check) const;
 
@@ -52,6 +55,8 @@ class ShardSlot {
     const auto& entry = split_->manifest.shards[number_];
     return {split_->folder / entry.file, {entry.byte_count, entry.xxh3}};
   }
+  const Manifest& manifest() const { return split_->manifest; }
+  const Manifest::Shard& entry() const { return split_->manifest.shards[number_]; }
   const OpenShard* if_open() const { return shard_.load(std::memory_order_acquire); }
 
  private:

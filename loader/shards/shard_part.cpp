@@ -1,0 +1,152 @@
+// ShardPart: header, columns, rows, in this order.
+#include "loader/shards/shard_part.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/files/files.h"
+#include "loader/files/safetensors.h"
+#include "loader/shards/shard_writer.h"
+
+namespace penstock::detail {
+namespace {
+
+std::atomic<int64_t> g_left_bytes{ShardPart::kMostBytes};
+
+}  // namespace
+
+/// Addresses for a whole file, of which only what bring() was asked for has memory; the rest reads as zeros. Who holds
+/// it keeps the part that it belongs to.
+class ShardPart::Map final : public FileMap {
+ public:
+  Map(const std::filesystem::path& path, uint64_t byte_count) : FileMap(path) {
+    void* const range =
+        mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
+      throw errno_error(path.string(), concat("expected ", byte_count, " bytes of address space"));
+    madvise(range, byte_count, MADV_NOHUGEPAGE);  // a huge page would be 2 MiB for a row of 3 KB
+    memory_ = static_cast<uint8_t*>(range);
+    bytes_ = {memory_, byte_count};
+    needs_hold_ = true;
+  }
+  ~Map() override {
+    g_left_bytes += used_bytes_;
+    munmap(memory_, bytes_.size());
+  }
+
+  /// False where the memory of the process is used up.
+  bool bring(const RandomAccessFile& source, const Piece& range) {
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto taken =
+        static_cast<int64_t>((range.end - 1) / page - range.begin / page + 1) * static_cast<int64_t>(page);
+    used_bytes_ += taken;
+    if ((g_left_bytes -= taken) < 0) return false;
+    const std::span<uint8_t> out(memory_ + range.begin, range.end - range.begin);
+    if (source.read(range.begin, out) == out.size()) return true;
+    throw io_error(concat(path().string(), ": ends before byte ", range.end, "; expected ", bytes_.size(), " bytes"));
+  }
+
+  void belongs_to(std::weak_ptr<const void> part) const { part_ = std::move(part); }
+
+ private:
+  void hold() const override {
+    const std::lock_guard lock(mutex_);
+    if (hold_count_++ == 0) kept_ = part_.lock();
+  }
+  void release() const noexcept override {
+    std::shared_ptr<const void> last;  // this object may end with it, after the lock
+    const std::lock_guard lock(mutex_);
+    if (--hold_count_ == 0) last = std::move(kept_);
+  }
+
+  uint8_t* memory_;
+  std::atomic<int64_t> used_bytes_{0};
+  mutable std::mutex mutex_;  // of what follows
+  mutable int64_t hold_count_ = 0;
+  mutable std::weak_ptr<const void> part_;
+  mutable std::shared_ptr<const void> kept_;
+};
+
+namespace {
+
+/// The bytes of the columns: between the pictures and what has other bytes for each row. Nothing for an unusual file.
+std::pair<uint64_t, uint64_t> columns_of(const FileMap& map) {
+  const auto bytes = map.bytes();
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  if (header_bytes > kShardHeaderBytes - sizeof header_bytes) return {0, 0};
+  const Safetensors header(std::make_unique<FileMap>(map.path(), bytes));
+  const auto* const images = header.find("images");
+  const auto* const pictures = images != nullptr ? images : header.find("bytes");
+  if (pictures == nullptr) return {0, 0};
+  uint64_t end = bytes.size();
+  for (const char* name : {"index", "path"})
+    if (const auto* tensor = header.find(name)) end = std::min(end, tensor->byte_offset);
+  return {pictures->byte_offset + pictures->bytes.size(), end};
+}
+
+}  // namespace
+
+std::shared_ptr<ShardPart> ShardPart::open(const ShardSlot& slot, std::vector<size_t> rows) {
+  const ExpectedFile file = slot.expected();
+  const uint64_t byte_count = file.facts.byte_count;
+  if (!slot.manifest().fields.empty() || byte_count <= std::max<uint64_t>(kGapBytes, kShardHeaderBytes)) return nullptr;
+  auto source = files_of(file.path).open_parts(file.path, file.facts);
+  if (!source) return nullptr;
+  auto map = std::make_unique<Map>(file.path, byte_count);
+  if (!map->bring(*source, {0, kShardHeaderBytes})) return nullptr;
+  const auto [begin, end] = columns_of(*map);
+  if (begin >= end || !map->bring(*source, {begin, end})) return nullptr;
+  auto part = std::make_shared<ShardPart>();
+  part->map_ = map.get();
+  part->shard_ = std::make_unique<const OpenShard>(std::move(map), slot.manifest(), slot.entry());
+  part->source_ = std::move(source);
+  std::sort(rows.begin(), rows.end());
+  part->rows_ = std::move(rows);
+  part->find_pieces();
+  part->map_->belongs_to(part);
+  return part;
+}
+
+/// What the rows have besides their entries of the columns, with gaps of up to kGapBytes between them.
+void ShardPart::find_pieces() {
+  std::vector<Piece> wanted;
+  const auto add = [&](const void* data, size_t size) {
+    const auto begin = static_cast<uint64_t>(static_cast<const uint8_t*>(data) - map_->bytes().data());
+    if (size > 0) wanted.push_back({begin, begin + size});
+  };
+  for (const size_t row : rows_) {
+    const Sample sample = shard_->reader().at(row);
+    add(sample.bytes.data(), sample.bytes.size());
+    add(sample.seek_index.data(), sample.seek_index.size());
+    add(sample.path.data(), sample.path.size());
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  for (const Piece& piece : wanted) {
+    if (pieces_.empty() || piece.begin > pieces_.back().end + kGapBytes)
+      pieces_.push_back(piece);
+    else
+      pieces_.back().end = std::max(pieces_.back().end, piece.end);
+  }
+}
+
+bool ShardPart::bring(size_t piece) { return map_->bring(*source_, pieces_[piece]); }
+
+void ShardPart::finish() {
+  for (const size_t row : rows_) shard_->check_once(row);
+  source_.reset();
+}
+
+int64_t ShardPart::free_bytes() { return g_left_bytes; }
+
+bool ShardPart::has(size_t row) const { return std::binary_search(rows_.begin(), rows_.end(), row); }
+
+}  // namespace penstock::detail
