@@ -25,7 +25,8 @@ class Plan(NamedTuple):
         "posterize", "solarize", "autocontrast", "equalize" or timm's "solarize_add". A blur is ("gaussian_blur", sigma, kernel), where
         kernel is that of torchvision's gaussian_blur, or 0 for Pillow's GaussianBlur(sigma).
     erased: (top, left, bottom, right, levels) of rectangles of the output, with the key of the noise, a whole number, in place of levels
-        where erase(value=random) has drawn it, or ("color", key) for value=random-color. Noise is not normalised: render() gives what the loader gives after normalize.
+        where erase(value=random) has drawn it, or ("color", key) for value=random-color. Noise is not normalised: render() gives what
+        the loader gives after normalize.
 
     normalize, mixup and cutmix are no part of it. Another plan: plan._replace(fill=(0, 0, 0)).
     """

@@ -60,7 +60,7 @@ TEST(GaussianBlurGoldenTest, WithoutAKernelItIsPillowsWithinOneLevel) {
     }
   });
   EXPECT_EQ(count, 14);
-  EXPECT_LE(other_count, level_count / 100) << "of " << level_count;
+  EXPECT_LE(other_count, level_count / 50) << "of " << level_count;
 }
 
 TEST(GaussianBlurTest, PillowsWeightsHaveTheVarianceThatWasAskedFor) {
