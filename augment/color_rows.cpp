@@ -114,6 +114,49 @@ void finished_rows_of(const ColorPlanes& planes, const RenderJob& job) {
                                 : finished_rows<Store::kPlanes>(planes, job);
 }
 
+/// One line of a blur: before[k] and after[k] are the lines at distance k on both sides of `middle`. `to` is another
+/// line than all of them.
+HWY_INLINE void blurred_line(const BlurPass& pass, const float* middle, const float* const* before,
+                             const float* const* after, float* to) {
+  const D d;
+  const BlurTaps& taps = pass.taps;
+  for_each_vector(0, pass.width, [&](int column, int count) HWY_ATTR {
+    V sum = hn::Mul(load_part(middle + column, count), hn::Set(d, taps.weight[0]));
+    for (int k = 1; k <= taps.reach; ++k) {
+      const V both = hn::Add(load_part(before[k] + column, count), load_part(after[k] + column, count));
+      sum = hn::Add(sum, hn::Mul(both, hn::Set(d, taps.weight[k])));
+    }
+    store_part(pass.rounds ? hn::ConvertTo(d, whole(sum)) : clamped(sum), to + column, count);
+  });
+}
+
+void blurred_rows(const BlurPass& pass, const float* from, float* to, float* line) {
+  const int reach = pass.taps.reach, width = pass.width;
+  const float *before[BlurTaps::kMaxReach + 1], *after[BlurTaps::kMaxReach + 1];
+  float* const middle = line + reach;
+  for (int k = 1; k <= reach; ++k) before[k] = middle - k, after[k] = middle + k;
+  for (int row = 0; row < pass.height; ++row, from += width, to += width) {
+    std::memcpy(middle, from, static_cast<size_t>(width) * sizeof(float));
+    for (int k = 1; k <= reach; ++k) {
+      middle[-k] = from[pixel_at(pass.border, -k, width)];
+      middle[width - 1 + k] = from[pixel_at(pass.border, width - 1 + k, width)];
+    }
+    blurred_line(pass, middle, before, after, to);
+  }
+}
+
+void blurred_columns(const BlurPass& pass, const float* from, float* to) {
+  const ptrdiff_t width = pass.width;
+  const float *before[BlurTaps::kMaxReach + 1], *after[BlurTaps::kMaxReach + 1];
+  for (int row = 0; row < pass.height; ++row) {
+    for (int k = 1; k <= pass.taps.reach; ++k) {
+      before[k] = from + pixel_at(pass.border, row - k, pass.height) * width;
+      after[k] = from + pixel_at(pass.border, row + k, pass.height) * width;
+    }
+    blurred_line(pass, from + row * width, before, after, to + row * width);
+  }
+}
+
 }  // namespace penstock::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -125,6 +168,8 @@ HWY_EXPORT(grey_sum_of);
 HWY_EXPORT(plane_extremes);
 HWY_EXPORT(point_steps_of);
 HWY_EXPORT(finished_rows_of);
+HWY_EXPORT(blurred_rows);
+HWY_EXPORT(blurred_columns);
 
 float mean_grey(const ColorPlanes& planes) {
   const int64_t sum = HWY_DYNAMIC_DISPATCH(grey_sum_of)(planes);
@@ -140,6 +185,15 @@ Extremes extremes(const ColorPlanes& planes) {
 
 void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps) {
   if (!steps.empty()) HWY_DYNAMIC_DISPATCH(point_steps_of)(planes, steps);
+}
+
+void blur_along_rows(const BlurPass& pass, const float* from, float* to, std::vector<float>& scratch) {
+  scratch.resize(std::max(scratch.size(), static_cast<size_t>(pass.width + 2 * pass.taps.reach)));
+  HWY_DYNAMIC_DISPATCH(blurred_rows)(pass, from, to, scratch.data());
+}
+
+void blur_along_columns(const BlurPass& pass, const float* from, float* to) {
+  HWY_DYNAMIC_DISPATCH(blurred_columns)(pass, from, to);
 }
 
 void finish_planes(const ColorPlanes& planes, const RenderJob& job) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "augment/blur_taps.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -118,15 +119,18 @@ void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
 
 bool looks_at_picture(ColorOp op) {
   return op == ColorOp::kContrast || op == ColorOp::kSharpness || op == ColorOp::kAutoContrast ||
-         op == ColorOp::kEqualize;
+         op == ColorOp::kEqualize || op == ColorOp::kGaussianBlur;
 }
 
-void Plan::adjust(ColorOp op, float amount) {
+void Plan::adjust(ColorOp op, float amount, int kernel) {
   if (erased_count > 0)
     throw bug_error(concat("plan: a colour step after ", erased_count, " erased rectangles; expected it before them"));
   if (color_step_count == kMaxColorSteps)
     throw bug_error(concat("plan: ", kMaxColorSteps + 1, " colour steps; expected at most ", kMaxColorSteps));
-  color_steps[color_step_count++] = {op, amount};
+  if (op == ColorOp::kGaussianBlur && !is_blur(amount, kernel))
+    throw bug_error(concat("plan: a blur by ", amount, " with a kernel of ", kernel, " pixels; expected up to ",
+                           kMaxBlurDeviation, ", and 0 or an odd number up to ", kMaxBlurKernel));
+  color_steps[color_step_count++] = {op, amount, kernel};
 }
 
 void Plan::erase(const ErasedRect& rect) {

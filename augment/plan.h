@@ -56,12 +56,17 @@ enum class ColorOp : uint8_t {
   kPosterize,     // amount: the number of highest bits of the rounded level that are kept
   kSolarize,      // amount: rounded levels from this one on become 255 - level
   kAutoContrast,  // in each channel, the least level becomes 0 and the greatest 255
-  kEqualize       // in each channel, the histogram of rounded levels becomes flat
+  kEqualize,      // in each channel, the histogram of rounded levels becomes flat
+  kSolarizeAdd,   // amount: what is added to rounded levels below 128; timm's (1.0)
+  kGaussianBlur   // amount: standard deviation, pixels; see ColorStep::kernel
 };
 
 struct ColorStep {
   ColorOp op = ColorOp::kBrightness;
   float amount = 0;
+  /// kGaussianBlur: the pixels of the kernel, an odd number, with the border reflected, as torchvision's gaussian_blur.
+  /// 0: Pillow's ImageFilter.GaussianBlur, which blurs with three boxes and repeats the edge.
+  int kernel = 0;
   bool operator==(const ColorStep&) const = default;
 };
 
@@ -70,12 +75,13 @@ bool looks_at_picture(ColorOp op);
 
 /// A rectangle of the output, rows [top, bottom) and columns [left, right), and the levels (0..255) that are written
 /// over it. With a noise key every value in it is drawn on its own instead, from the standard normal distribution
-/// *after* normalization; it is a function of (key, pixel, channel). A layout of levels gets the levels that would be
-/// normalised to these values, limited to its range.
+/// *after* normalization; it is a function of (key, pixel, channel), or with is_one_color of (key, channel). A layout
+/// of levels gets the levels that would be normalised to these values, limited to its range.
 struct ErasedRect {
   int top = 0, left = 0, bottom = 0, right = 0;
   std::array<float, 3> level{};
   std::optional<uint64_t> noise_key{};
+  bool is_one_color = false;
 };
 
 /// render() executes a plan in this order. The output pixel in column c and row r takes the value of the decoded
@@ -134,9 +140,9 @@ struct Plan {
   /// Appends a colour edit: `edit` is applied after the colour matrix so far. Throws bug_error when the plan already
   /// has a colour step.
   void recolor(const std::array<std::array<float, 4>, 3>& edit);
-  /// Appends a colour step. Throws bug_error beyond kMaxColorSteps, and when the plan already has an erased rectangle,
-  /// which the step would not recolour.
-  void adjust(ColorOp op, float amount);
+  /// Appends a colour step. Throws bug_error beyond kMaxColorSteps, when the plan already has an erased rectangle,
+  /// which the step would not recolour, and for a blur that is none (is_blur()).
+  void adjust(ColorOp op, float amount, int kernel = 0);
   /// Appends an erased rectangle. Throws bug_error beyond kMaxErased.
   void erase(const ErasedRect& rect);
 };

@@ -87,7 +87,7 @@ void erase_with_noise(const ErasedRect& rect, const RenderJob& job, const Normal
   for (int row = std::max(rect.top, 0); row < std::min(rect.bottom, height); ++row) {
     for (int column = std::max(rect.left, 0); column < std::min(rect.right, width); ++column) {
       const size_t pixel = static_cast<size_t>(row) * static_cast<size_t>(width) + static_cast<size_t>(column);
-      detail::PixelNoise noise(*rect.noise_key, static_cast<uint32_t>(pixel));
+      detail::PixelNoise noise(*rect.noise_key, rect.is_one_color ? 0 : static_cast<uint32_t>(pixel));
       for (int channel = 0; channel < channels; ++channel) {
         const float value = noise(channel);
         const uint32_t element =

@@ -20,48 +20,66 @@ std::string_view trimmed(std::string_view text) {
 
 constexpr int kMostBraces = 8;  // within each other, so that lists within lists cannot exhaust the stack
 
+struct Braces {
+  int open = 0, deepest = 0;  // at the end of the text; the most within each other
+};
+
+/// Calls visit(i) for the characters of `text` that are outside of braces. A brace that closes nothing is one of them.
+template <class Visit>
+Braces outside_of_braces(std::string_view text, const Visit& visit) {
+  Braces braces;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{' || text[i] == '}') braces.open = std::max(braces.open + (text[i] == '{' ? 1 : -1), 0);
+    braces.deepest = std::max(braces.deepest, braces.open);
+    if (braces.open == 0) visit(i);
+  }
+  return braces;
+}
+
 /// Splits `text` at the commas that are outside of parentheses. Parentheses within braces are part of a value.
 std::vector<std::string_view> split_top_level(std::string_view kind, std::string_view text) {
   std::vector<std::string_view> parts;
-  int depth = 0, braces = 0;
+  int depth = 0;
   size_t begin = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && (text[i] == '{' || text[i] == '}')) braces = std::max(braces + (text[i] == '{' ? 1 : -1), 0);
-    if (i < text.size() && braces > 0) continue;
-    if (i == text.size() || (text[i] == ',' && depth == 0)) {
+  const auto unbalanced = [&](const char* what, size_t at) {
+    return config_error(concat(kind, " ", in_quotes(text), ": unbalanced ", what, " at character ", at,
+                               "; expected name(key=value,...)"));
+  };
+  const Braces braces = outside_of_braces(text, [&](size_t i) {
+    if (text[i] == ',' && depth == 0) {
       parts.push_back(text.substr(begin, i - begin));
       begin = i + 1;
-    } else if (text[i] == '(') {
-      ++depth;
-    } else if (text[i] == ')') {
-      --depth;
     }
-    if (depth < 0 || depth > 1 || (i == text.size() && depth != 0)) {
-      throw config_error(concat(kind, " ", in_quotes(text), ": unbalanced ", braces > 0 ? "braces" : "parentheses",
-                                " at character ", i, "; expected name(key=value,...)"));
-    }
-  }
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (depth < 0 || depth > 1) throw unbalanced("parentheses", i);
+  });
+  if (depth != 0) throw unbalanced(braces.open > 0 ? "braces" : "parentheses", text.size());
+  parts.push_back(text.substr(begin));
   return parts;
 }
 
 /// Splits what is inside of the parentheses at the commas that are outside of braces: `shards=x-{a,b}.tar` is one key.
 std::vector<std::string> split_keys(std::string_view kind, std::string_view inside) {
-  std::vector<std::string> parts(1);
-  int braces = 0;
-  for (const char c : inside) {
-    if (c == '{' || c == '}') braces = std::max(braces + (c == '{' ? 1 : -1), 0);
-    if (braces > kMostBraces)
-      throw config_error(concat(kind, " ", in_quotes(inside), ": has ", braces,
-                                " braces within each other; expected up to ", kMostBraces));
-    if (c == ',' && braces == 0)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
+  const int deepest = outside_of_braces(inside, [](size_t) {}).deepest;
+  if (deepest > kMostBraces)
+    throw config_error(concat(kind, " ", in_quotes(inside), ": has ", deepest,
+                              " braces within each other; expected up to ", kMostBraces));
+  return split_outside_braces(inside, ',');
 }
 
 }  // namespace
+
+std::vector<std::string> split_outside_braces(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  outside_of_braces(text, [&](size_t i) {
+    if (text[i] != separator) return;
+    parts.emplace_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  });
+  parts.emplace_back(text.substr(begin));
+  return parts;
+}
 
 Spec::Spec(std::string kind, std::string name, std::vector<std::pair<std::string, std::string>> values)
     : kind_(std::move(kind)), name_(std::move(name)), values_(std::move(values)) {}

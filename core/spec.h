@@ -56,6 +56,9 @@ class Spec {
 /// Parses one spec; commas inside braces separate no keys. `kind` ("transform") is for messages. Throws config_error.
 Spec parse_spec(std::string_view kind, std::string_view text);
 
+/// The parts of `{a,b}|{c}|d` at the separators that are outside of braces.
+std::vector<std::string> split_outside_braces(std::string_view text, char separator);
+
 /// Parses `a(...),b,c(...)`; commas inside parentheses separate keys. Empty text gives no specs.
 std::vector<Spec> parse_spec_list(std::string_view kind, std::string_view text);
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/blur_taps.h"
 #include "augment/plan.h"
 #include "augment/transform.h"
 #include "core/error.h"
@@ -47,6 +48,15 @@ inline float level(const Spec& spec, const std::string& key, double fallback, co
 inline std::optional<float> fill(const Spec& spec, const DataStatistics& statistics) {
   if (!spec.has("fill")) return std::nullopt;
   return level(spec, "fill", 0, statistics);
+}
+
+/// The key `sigma` of a blur: the range of its standard deviation in pixels. The default is torchvision's.
+inline Range deviation(const Spec& spec, int kernel) {
+  const Range range = spec.get("sigma", Range{0.1, 2});
+  if (!is_blur(static_cast<float>(range.low), kernel) || !is_blur(static_cast<float>(range.high), kernel))
+    throw config_error(concat(spec.where(), ": sigma is ", range.low, ":", range.high, "; expected more than 0, up to ",
+                              kMaxBlurDeviation, " pixels"));
+  return range;
 }
 
 /// A list of numbers whose length is one of `counts`. A single 0 where the key is not given.

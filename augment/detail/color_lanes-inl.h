@@ -83,6 +83,12 @@ HWY_INLINE V solarized(V level, float threshold) {
   return hn::IfThenElse(hn::Ge(rounded, hn::Set(D(), threshold)), hn::Sub(hn::Set(D(), 255.f), rounded), rounded);
 }
 
+HWY_INLINE V solarize_added(V level, float amount) {
+  const V rounded = hn::ConvertTo(D(), whole(level));
+  const V added = clamped(hn::Add(rounded, hn::Set(D(), amount)));
+  return hn::IfThenElse(hn::Lt(rounded, hn::Set(D(), 128.f)), added, rounded);
+}
+
 template <int kChannels>
 HWY_INLINE Levels<kChannels> colored(const Levels<kChannels>& in, const PointStep& step) {
   const D d;
@@ -95,6 +101,8 @@ HWY_INLINE Levels<kChannels> colored(const Levels<kChannels>& in, const PointSte
       out.channel[i] = posterized(level, static_cast<int>(step.amount));
     else if (step.kind == PointStep::Kind::kSolarize)
       out.channel[i] = solarized(level, step.amount);
+    else if (step.kind == PointStep::Kind::kSolarizeAdd)
+      out.channel[i] = solarize_added(level, step.amount);
     else
       out.channel[i] = clamped(hn::Add(hn::Mul(level, hn::Set(d, step.scale[i])), hn::Set(d, step.offset[i])));
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace penstock::detail {
 namespace {
@@ -32,6 +33,8 @@ PointStep point_step(const ColorStep& step) {
       return {.kind = PointStep::Kind::kPosterize, .amount = step.amount};
     case ColorOp::kSolarize:
       return {.kind = PointStep::Kind::kSolarize, .amount = step.amount};
+    case ColorOp::kSolarizeAdd:
+      return {.kind = PointStep::Kind::kSolarizeAdd, .amount = step.amount};
     default:
       return {.scale = {step.amount, step.amount, step.amount}};
   }
@@ -87,6 +90,7 @@ void take(const ColorStep& step, const ColorPlanes& planes, PointSteps& points) 
   if (step.op == ColorOp::kAutoContrast) points.push(auto_contrast(planes));
   if (step.op == ColorOp::kSharpness) sharpen(planes, step.amount);
   if (step.op == ColorOp::kEqualize) equalize(planes);
+  if (step.op == ColorOp::kGaussianBlur) blur(planes, step.amount, step.kernel);
 }
 
 }  // namespace
@@ -121,6 +125,18 @@ void sharpen(const ColorPlanes& planes, float factor) {
         plane[row * width + i] = blended(here[i], (around + 5 * here[i]) * (1 / 13.f));
       }
     }
+  }
+}
+
+void blur(const ColorPlanes& planes, float deviation, int kernel) {
+  thread_local std::vector<float> copy, scratch;  // grow to the largest plane and row seen
+  const BlurTaps taps = blur_taps(kernel, blur_shape(deviation, kernel));
+  const BlurPass pass{taps, blur_border(kernel), blur_rounds(kernel), planes.height, planes.width};
+  copy.resize(planes.pixels());
+  for (int channel = 0; channel < planes.channels; ++channel) {
+    float *from = planes.plane(channel), *to = copy.data();  // they change places an even number of times
+    for (int i = 0; i < blur_passes(kernel); ++i, std::swap(from, to)) blur_along_rows(pass, from, to, scratch);
+    for (int i = 0; i < blur_passes(kernel); ++i, std::swap(from, to)) blur_along_columns(pass, from, to);
   }
 }
 

@@ -1,11 +1,13 @@
 // color_planes: the levels of a sample as f32 planes, between sampling and finishing. They are for colour steps that
-// must see the whole output (contrast, sharpness, auto-contrast, equalise).
+// must see the whole output (contrast, sharpness, blur, auto-contrast, equalise).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
+#include "augment/blur_taps.h"
 #include "augment/detail/render_job.h"
 
 namespace penstock::detail {
@@ -37,6 +39,20 @@ void finish_planes(const ColorPlanes& planes, const RenderJob& job);
 
 /// Blends the levels with their 3 x 3 blur (1 1 1, 1 5 1, 1 1 1) / 13. The outermost pixels stay as they are.
 void sharpen(const ColorPlanes& planes, float factor);
+
+/// Blurs the levels (ColorOp::kGaussianBlur). Requires is_blur(deviation, kernel).
+void blur(const ColorPlanes& planes, float deviation, int kernel);
+
+/// One pass of a blur along the rows or the columns of a plane of `height` x `width` levels, from one plane to another,
+/// with a clamp to 0..255, and where it `rounds` to whole levels. `scratch` grows to the longest row with its border.
+struct BlurPass {
+  const BlurTaps& taps;
+  Border border;
+  bool rounds = false;
+  int height = 0, width = 0;
+};
+void blur_along_rows(const BlurPass& pass, const float* from, float* to, std::vector<float>& scratch);
+void blur_along_columns(const BlurPass& pass, const float* from, float* to);
 
 /// Rounds levels to whole numbers, then maps each channel by the table that makes its histogram flat.
 void equalize(const ColorPlanes& planes);

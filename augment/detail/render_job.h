@@ -17,7 +17,7 @@ namespace penstock::detail {
 
 /// A colour step that changes each pixel on its own. What it had to learn from the whole picture is in its numbers.
 struct PointStep {
-  enum class Kind : uint8_t { kLinear, kSaturation, kHue, kPosterize, kSolarize };
+  enum class Kind : uint8_t { kLinear, kSaturation, kHue, kPosterize, kSolarize, kSolarizeAdd };
 
   Kind kind = Kind::kLinear;
   float amount = 0;                                      // as in ColorStep

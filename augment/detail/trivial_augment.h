@@ -1,4 +1,4 @@
-// The draw of trivial-augment with given parameters, in a header of its own so that tests can call it.
+// The magnitudes of trivial-augment, in a header of their own so that tests can apply them.
 #pragma once
 
 #include "augment/detail/picture_op.h"
@@ -7,13 +7,10 @@ namespace penstock::detail {
 
 constexpr int kTrivialOps = 14, kTrivialBins = 31;
 
-struct TrivialDraw {
-  PictureOp op = PictureOp::kIdentity;
-  int bin = 0;               // bin of the magnitude, 0 to kTrivialBins - 1
-  bool is_negative = false;  // used by the operations that have a sign
-};
+constexpr FullMagnitude kTrivialMagnitude{
+    .shear = 0.99, .translate_x = 32, .translate_y = 32, .degrees = 135, .factor = 0.99, .posterized_bits = 6};
 
-/// Applies the operation to the plan. It does not set the plan's filter and fill.
-void apply(const TrivialDraw& draw, Plan& plan);
+/// The part of the full magnitude that bin 0 to kTrivialBins - 1 stands for.
+constexpr double trivial_part(int bin) { return static_cast<double>(bin) / (kTrivialBins - 1); }
 
 }  // namespace penstock::detail

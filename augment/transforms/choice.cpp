@@ -37,22 +37,8 @@ class Choice final : public Transform {
   std::vector<double> bounds_;
 };
 
-/// The parts of `{a,b(c=d)}|{e}|f` at the bars that are outside of braces.
-std::vector<std::string> split_at_bars(const std::string& text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (const char c : text) {
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    if (c == '|' && depth == 0)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
-  const auto texts = split_at_bars(spec.get("of", ""));
+  const auto texts = split_outside_braces(spec.get("of", ""), '|');
   if (texts.size() < 2)
     throw config_error(concat(spec.where(), ": chooses of ", spec.has("of") ? 1 : 0,
                               " lists; expected of={NAME(...),...}|{...} with 2 or more"));

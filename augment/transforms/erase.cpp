@@ -4,7 +4,8 @@
 // Deviation: `value` is on the picture's scale of 0..1 and is normalised with the picture, wherever normalize is in the
 // list. torchvision erases after Normalize with a value that is normalised already; its value=0 there is value=mean
 // here. With value=random every value is drawn from the standard normal distribution and is not normalised, as in
-// torchvision, and in timm's RandomErasing (1.0) with mode "pixel".
+// torchvision, and in timm's RandomErasing (1.0) with mode "pixel"; with value=random-color every channel of the
+// rectangle has one such value, as with timm's mode "rand".
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -19,7 +20,7 @@ struct EraseRanges {
   double p = 0.5;
   Range area, log_ratio;  // fraction of the picture; ln(height / width)
   std::array<float, 3> level{};
-  bool is_noise = false;
+  bool is_noise = false, is_one_color = false;
 };
 
 class Erase final : public Transform {
@@ -46,6 +47,7 @@ class Erase final : public Transform {
       if (ranges_.is_noise) {
         const uint64_t high = rng.next();
         rect.noise_key = high << 32 | rng.next();
+        rect.is_one_color = ranges_.is_one_color;
       }
       plan.erase(rect);
       return;
@@ -66,8 +68,13 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
   const Range ratio = spec.get("ratio", Range{0.3, 3.3});
   if (ratio.low <= 0) throw config_error(concat(spec.where(), ": ratio is ", ratio.low, "; expected more than 0"));
   ranges.log_ratio = {std::log(ratio.low), std::log(ratio.high)};
-  ranges.is_noise = spec.get("value", "0") == "random";
+  const std::string word = spec.get("value", "0");
+  ranges.is_one_color = word == "random-color";
+  ranges.is_noise = ranges.is_one_color || word == "random";
   if (ranges.is_noise) return std::make_unique<Erase>(ranges);
+  if (word.find_first_not_of("0123456789.:+-eE") != std::string::npos)
+    throw config_error(
+        concat(spec.where(), ": value is ", in_quotes(word), "; expected V or R:G:B, random or random-color"));
   const auto values = spec.get("value", std::vector<double>{0});
   const auto channels = static_cast<size_t>(statistics.channels);
   if (values.size() != 1 && (values.size() != channels || channels > 3))
@@ -84,7 +91,7 @@ const Registered<TransformKind> kRegistered{
     {"p", "scale", "ratio", "value"},
     "overwrite a random rectangle with probability p (default 0.5): scale=low:high of the picture's area (0.02:0.33), "
     "ratio=low:high of height to width (0.3:3.3), value=V or R:G:B from 0 to 1, black to white (0), or value=random: "
-    "noise of the standard normal distribution after normalize",
+    "noise of the standard normal distribution after normalize, or value=random-color: one such color",
     make,
     {.test_spec = "erase(p=0.7)"}};
 

@@ -7,14 +7,10 @@
 // Deviations: one plan has one filter and one fill, and colours come after all geometry (see Plan). Sums over the
 // picture (contrast, auto-contrast, equalise) are those of the output.
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <numbers>
-#include <optional>
 
-#include "augment/detail/arguments.h"
-#include "augment/detail/picture_op.h"
-#include "augment/transform.h"
+#include "augment/detail/policy.h"
+#include "augment/detail/standard_normal.h"
 
 namespace penstock {
 namespace {
@@ -22,37 +18,26 @@ namespace {
 constexpr int kOps = 14;
 constexpr double kMost = 30;  // torchvision's last bin, and its full magnitude
 
-/// Box & Muller 1958. libm may differ in the last bit between machines, which moves a magnitude by about 1e-15.
-double standard_normal(Rng& rng) {
-  const double radius = std::sqrt(-2 * std::log(1 - rng.uniform()));
-  return radius * std::cos(2 * std::numbers::pi * rng.uniform());
-}
-
-class RandAugment final : public Transform {
+class RandAugment final : public detail::Policy {
  public:
-  RandAugment(int ops, double magnitude, double deviation, Filter filter, std::optional<float> fill)
-      : ops_(ops), magnitude_(magnitude), deviation_(deviation), filter_(filter), fill_(fill) {}
+  RandAugment(const Spec& spec, const DataStatistics& statistics, int ops, double magnitude, double deviation)
+      : Policy(spec, statistics), ops_(ops), magnitude_(magnitude), deviation_(deviation) {}
 
   int color_steps() const override { return ops_; }
 
-  void edit(Plan& plan, Rng& rng) const override {
+ private:
+  void draw(Plan& plan, Rng& rng) const override {
     for (int i = 0; i < ops_; ++i) {
       const auto op = static_cast<detail::PictureOp>(rng.between(0, kOps - 1));
       const bool is_negative = rng.chance(0.5);
       double magnitude = magnitude_;
-      if (deviation_ > 0) magnitude = std::clamp(magnitude + deviation_ * standard_normal(rng), 0.0, kMost);
-      const double part = magnitude / kMost;
-      detail::apply(op, is_negative && detail::has_sign(op) ? -part : part, detail::auto_augment_magnitude(plan), plan);
-      if (detail::is_geometric(op)) detail::use_filter(plan, filter_);
+      if (deviation_ > 0) magnitude = std::clamp(magnitude + deviation_ * detail::standard_normal(rng), 0.0, kMost);
+      take(op, magnitude / kMost, is_negative, detail::auto_augment_magnitude(plan), plan);
     }
-    if (fill_) plan.fill.fill(*fill_);
   }
 
- private:
   int ops_;
   double magnitude_, deviation_;
-  Filter filter_;
-  std::optional<float> fill_;  // level; none: the plan's stays
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
@@ -64,8 +49,7 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
     throw config_error(concat(spec.where(), ": magnitude is ", magnitude, "; expected 0 to ", kMost));
   if (!(deviation >= 0 && deviation <= 100))
     throw config_error(concat(spec.where(), ": std is ", deviation, "; expected 0 to 100"));
-  return std::make_unique<RandAugment>(ops, magnitude, deviation, detail::filter(spec, "nearest", false),
-                                       detail::fill(spec, statistics));
+  return std::make_unique<RandAugment>(spec, statistics, ops, magnitude, deviation);
 }
 
 const Registered<TransformKind> kRegistered{

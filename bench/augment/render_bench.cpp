@@ -107,7 +107,7 @@ Workload colored(std::initializer_list<ColorStep> steps) {
   Workload workload{
       {350, 400, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16, 1};
   for (Plan& plan : workload.plans)
-    for (const ColorStep& step : steps) plan.adjust(step.op, step.amount);
+    for (const ColorStep& step : steps) plan.adjust(step.op, step.amount, step.kernel);
   return workload;
 }
 
@@ -257,6 +257,8 @@ BENCHMARK_CAPTURE(run_render, color_jitter,
                            {ColorOp::kHue, 0.1f}}))
     ->UseManualTime();
 BENCHMARK_CAPTURE(run_render, color_sharpness, colored({{ColorOp::kSharpness, 1.5f}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_blur_kernel_23, colored({{ColorOp::kGaussianBlur, 2, 23}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_blur_pillow, colored({{ColorOp::kGaussianBlur, 2}}))->UseManualTime();
 BENCHMARK_CAPTURE(run_render, color_equalize, colored({{ColorOp::kEqualize}}))->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv_crop, photograph_crop_area, photograph_crop(), cv::INTER_AREA)->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv_crop, photograph_crop_linear, photograph_crop(), cv::INTER_LINEAR)->UseManualTime();

@@ -144,17 +144,21 @@ void describe_steps(const Plan& plan, RowJob& job, Scratch scratch) {
                 static_cast<int>(ColorOp::kPosterize) == ColorStepJob::kPosterize &&
                 static_cast<int>(ColorOp::kSolarize) == ColorStepJob::kSolarize &&
                 static_cast<int>(ColorOp::kAutoContrast) == ColorStepJob::kAutoContrast &&
-                static_cast<int>(ColorOp::kEqualize) == ColorStepJob::kEqualize);
+                static_cast<int>(ColorOp::kEqualize) == ColorStepJob::kEqualize &&
+                static_cast<int>(ColorOp::kSolarizeAdd) == ColorStepJob::kSolarizeAdd &&
+                static_cast<int>(ColorOp::kGaussianBlur) == ColorStepJob::kGaussianBlur);
   job.color_step_count = plan.color_step_count;
-  bool sharpens = false;
+  bool needs_copy = false;
   for (int k = 0; k < plan.color_step_count; ++k) {
     const ColorStep& step = plan.color_steps[k];
-    job.color_steps[k] = {static_cast<ColorStepJob::Op>(step.op), step.amount};
-    sharpens |= step.op == ColorOp::kSharpness;
+    const bool blurs = step.op == ColorOp::kGaussianBlur;
+    const float amount = blurs ? detail::blur_shape(step.amount, step.kernel) : step.amount;
+    job.color_steps[k] = {static_cast<ColorStepJob::Op>(step.op), amount, step.kernel};
+    needs_copy |= blurs || step.op == ColorOp::kSharpness;
   }
   const uint64_t plane_bytes = static_cast<uint64_t>(plan.output_width) * plan.output_height * sizeof(float);
   if (plan.color_step_count > 0) job.planes = scratch.take(plane_bytes * static_cast<uint64_t>(job.channels));
-  if (sharpens) job.plane_copy = scratch.take(plane_bytes);
+  if (needs_copy) job.plane_copy = scratch.take(plane_bytes);
 }
 
 uint64_t group_count(const RowJob& job) {

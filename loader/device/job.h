@@ -73,10 +73,13 @@ struct ColorStepJob {
     kPosterize,
     kSolarize,
     kAutoContrast,
-    kEqualize
+    kEqualize,
+    kSolarizeAdd,
+    kGaussianBlur
   };
   Op op;
-  float amount;
+  float amount;    // of a blur: blur_shape()
+  int32_t kernel;  // of a blur
 };
 
 /// One row of the batch. Coordinates of the render part are counted from the corner of the plan's view.
@@ -111,7 +114,7 @@ struct RowJob {
   ErasedJob erased[kMaxErased];
   // How it is recoloured.
   uint64_t planes;      // position in the scratch memory: f32, C x H x W, the levels before and between the steps
-  uint64_t plane_copy;  // position in the scratch memory: f32, H x W; only where a step sharpens
+  uint64_t plane_copy;  // position in the scratch memory: f32, H x W; only where a step sharpens or blurs
   int32_t color_step_count;
   ColorStepJob color_steps[kMaxColorSteps];
 };

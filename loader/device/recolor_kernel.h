@@ -6,18 +6,20 @@
 // pixels.
 #pragma once
 
+#include "augment/blur_taps.h"
 #include "core/thread_block.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
 
 namespace penstock::detail {
 
-/// Memory: 10 KB. It is not initialised.
+/// Memory: 11 KB. It is not initialised.
 struct RecolorShared {
   int64_t sums[kRecolorThreads];
   float least[3][kRecolorThreads], greatest[3][kRecolorThreads];
   uint32_t histogram[256];
   float table[256];
+  BlurTaps taps;
 };
 
 /// Rounds to the nearest whole number, a tie to the even one, as NearestInt of Highway. Requires 0 <= value < 2^22.
@@ -141,6 +143,15 @@ class RowRecolorer {
         return auto_contrast();
       case ColorStepJob::kEqualize:
         return equalize();
+      case ColorStepJob::kSolarizeAdd:
+        return each_color([&](float(&levels)[3]) {
+          for (float& level : levels) {
+            const float rounded = nearest_whole(clamped_level(level));
+            level = rounded < 128 ? clamped_level(rounded + amount) : rounded;
+          }
+        });
+      case ColorStepJob::kGaussianBlur:
+        return blur(step);
     }
   }
 
@@ -259,6 +270,37 @@ class RowRecolorer {
         const float blurred = (around + 5 * here[0]) * (1 / 13.f);
         to[pixel] = clamped_level(factor * here[0] + (1 - factor) * blurred);
       });
+    }
+  }
+
+  void blur(const ColorStepJob& step) {
+    block_.each([&](int thread) {
+      if (thread == 0) shared_.taps = blur_taps(step.kernel, step.amount);
+    });
+    const Border border = blur_border(step.kernel);
+    const bool rounds = blur_rounds(step.kernel);
+    const int width = given_.output_width, height = given_.output_height, passes = blur_passes(step.kernel);
+    for (int channel = 0; channel < given_.channels; ++channel) {
+      float* from = plane(channel);
+      auto* to = reinterpret_cast<float*>(given_.scratch + job_.plane_copy);
+      for (int i = 0; i < 2 * passes; ++i) {  // half of them along the rows, then the others along the columns
+        const bool is_row = i < passes;
+        each_pixel([&](int pixel) {
+          const int row = pixel / width, column = pixel % width;
+          const int at = is_row ? column : row, size = is_row ? width : height, stride = is_row ? 1 : width;
+          const float* const line = from + (is_row ? row * width : column);
+          float sum = line[at * stride] * shared_.taps.weight[0];
+          for (int k = 1; k <= shared_.taps.reach; ++k) {
+            const float both =
+                line[pixel_at(border, at - k, size) * stride] + line[pixel_at(border, at + k, size) * stride];
+            sum = sum + both * shared_.taps.weight[k];
+          }
+          to[pixel] = rounds ? nearest_whole(clamped_level(sum)) : clamped_level(sum);
+        });
+        float* const before = from;
+        from = to;
+        to = before;
+      }
     }
   }
 

@@ -64,7 +64,7 @@ class Loader:
         them.
     prefetch: batches that are made ahead.
     augment: transforms in their order, such as "random-resized-crop(size=224),flip,normalize", or a list of such parts, or a
-        list or Compose of torchvision's (penstock.augment.from_torchvision). docs/TRANSFORMS.md lists them. Without normalize,
+        list or Compose of torchvision's or timm's (penstock.augment). docs/TRANSFORMS.md lists them. Without normalize,
         images are 0 to 1; normalize without keys takes the mean and deviation of the data set. None: "normalize", for
         layouts "u8" and "u16" nothing.
     layout: "f32", "f16" or "bf16", or "u8" (levels 0 to 255, without normalize, always channels last), or for pictures of

@@ -22,9 +22,11 @@ class Plan(NamedTuple):
         as torchvision's padding_mode "edge", "reflect" and "symmetric".
     color: a 3 x 4 matrix of RGB levels: `out[i] = color[i][0] * R + color[i][1] * G + color[i][2] * B + color[i][3]`.
     color_steps: (name, amount), where name is torchvision's adjust_NAME for brightness, contrast, saturation, hue and sharpness, else
-        "posterize", "solarize", "autocontrast" or "equalize".
+        "posterize", "solarize", "autocontrast", "equalize" or timm's "solarize_add". A blur is ("gaussian_blur", sigma, kernel), where
+        kernel is that of torchvision's gaussian_blur, or 0 for Pillow's GaussianBlur(sigma).
     erased: (top, left, bottom, right, levels) of rectangles of the output, with the key of the noise, a whole number, in place of levels
-        where erase(value=random) has drawn it. Noise is not normalised: render() gives what the loader gives after normalize.
+        where erase(value=random) has drawn it, or ("color", key) for value=random-color. Noise is not normalised: render() gives what
+        the loader gives after normalize.
 
     normalize, mixup and cutmix are no part of it. Another plan: plan._replace(fill=(0, 0, 0)).
     """
@@ -39,8 +41,8 @@ class Plan(NamedTuple):
     border: str
     inside: _Four
     color: Tuple[Tuple[float, float, float, float], ...]
-    color_steps: Tuple[Tuple[str, float], ...]
-    erased: Tuple[Tuple[int, int, int, int, Union[_Levels, int]], ...]
+    color_steps: Tuple[Tuple[Any, ...], ...]
+    erased: Tuple[Tuple[int, int, int, int, Union[_Levels, int, Tuple[str, int]]], ...]
 
 
 def made_plan(values: Dict[str, Any]) -> Plan:

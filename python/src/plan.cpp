@@ -15,9 +15,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 
+#include "augment/blur_taps.h"
 #include "augment/render.h"
 #include "core/choice.h"
 #include "core/error.h"
@@ -32,8 +34,10 @@ namespace {
 using nanobind::literals::operator""_a;
 
 using Rectangle = std::array<int64_t, 4>;
-using Step = std::tuple<std::string, float>;
-using Erased = std::tuple<int64_t, int64_t, int64_t, int64_t, std::variant<std::array<float, 3>, uint64_t>>;
+using Step = std::variant<std::tuple<std::string, float>, std::tuple<std::string, float, int>>;
+using Noise = std::tuple<std::string, uint64_t>;  // "color" and the key: all pixels alike
+using Filling = std::variant<std::array<float, 3>, uint64_t, Noise>;
+using Erased = std::tuple<int64_t, int64_t, int64_t, int64_t, Filling>;
 
 constexpr int64_t kMostPixels = int64_t{1} << 24;  // per side: up to here an f32 has every whole number
 constexpr double kMostLevels = 1e6, kMostAmount = 1000;
@@ -43,11 +47,12 @@ const std::map<std::string, Filter> kFilters{
 const std::map<std::string, Border> kBorders{
     {"fill", Border::kFill}, {"edge", Border::kEdge}, {"reflect", Border::kReflect}, {"symmetric", Border::kSymmetric}};
 const std::map<std::string, ColorOp> kColorOps{
-    {"brightness", ColorOp::kBrightness}, {"contrast", ColorOp::kContrast},
-    {"saturation", ColorOp::kSaturation}, {"hue", ColorOp::kHue},
-    {"sharpness", ColorOp::kSharpness},   {"posterize", ColorOp::kPosterize},
-    {"solarize", ColorOp::kSolarize},     {"autocontrast", ColorOp::kAutoContrast},
-    {"equalize", ColorOp::kEqualize}};
+    {"brightness", ColorOp::kBrightness},     {"contrast", ColorOp::kContrast},
+    {"saturation", ColorOp::kSaturation},     {"hue", ColorOp::kHue},
+    {"sharpness", ColorOp::kSharpness},       {"posterize", ColorOp::kPosterize},
+    {"solarize", ColorOp::kSolarize},         {"autocontrast", ColorOp::kAutoContrast},
+    {"equalize", ColorOp::kEqualize},         {"solarize_add", ColorOp::kSolarizeAdd},
+    {"gaussian_blur", ColorOp::kGaussianBlur}};
 
 template <class Value>
 const std::string& word_of(Value value, const std::map<std::string, Value>& names) {
@@ -58,13 +63,21 @@ Rectangle rectangle(const Region& region) { return {region.x, region.y, region.w
 
 nb::dict as_dict(const Plan& plan) {
   std::vector<Step> steps;
-  for (int i = 0; i < plan.color_step_count; ++i)
-    steps.emplace_back(word_of(plan.color_steps[i].op, kColorOps), plan.color_steps[i].amount);
+  for (const ColorStep& step : std::span(plan.color_steps).first(static_cast<size_t>(plan.color_step_count))) {
+    const std::string& name = word_of(step.op, kColorOps);
+    if (step.op == ColorOp::kGaussianBlur)
+      steps.emplace_back(std::tuple(name, step.amount, step.kernel));
+    else
+      steps.emplace_back(std::tuple(name, step.amount));
+  }
   std::vector<Erased> erased;
   for (int i = 0; i < plan.erased_count; ++i) {
     const ErasedRect& rect = plan.erased[i];
-    std::variant<std::array<float, 3>, uint64_t> with = rect.level;
-    if (rect.noise_key) with = *rect.noise_key;
+    Filling with = rect.level;
+    if (rect.noise_key && rect.is_one_color)
+      with = Noise("color", *rect.noise_key);
+    else if (rect.noise_key)
+      with = *rect.noise_key;
     erased.emplace_back(rect.top, rect.left, rect.bottom, rect.right, with);
   }
   const Affine& m = plan.map;
@@ -160,13 +173,24 @@ class GivenPlan {
   void add_color_steps(Plan& plan) const {
     const auto steps = get<std::vector<Step>>("color_steps");
     if (steps.size() > Plan::kMaxColorSteps) throw wrong("color_steps", concat("at most ", Plan::kMaxColorSteps));
-    for (const auto& [name, amount] : steps) {
-      const ColorOp op = choice("plan: color_steps", name, kColorOps);
-      const bool is_whole = op != ColorOp::kPosterize || (amount >= 0 && amount <= 8 && amount == std::floor(amount));
-      if (!(std::fabs(amount) <= kMostAmount) || !is_whole)
-        throw wrong("color_steps", concat("amounts of up to ", kMostAmount, ", and for posterize 0 to 8 bits"));
-      plan.adjust(op, amount);
-    }
+    for (const Step& step : steps) std::visit([&](const auto& values) { add_color_step(plan, values); }, step);
+  }
+  /// `kernel` is there for a blur alone.
+  template <class... Kernel>
+  void add_color_step(Plan& plan, const std::tuple<std::string, float, Kernel...>& step) const {
+    const auto amount = std::get<1>(step);
+    const ColorOp op = choice("plan: color_steps", std::get<0>(step), kColorOps);
+    const bool is_whole = op != ColorOp::kPosterize || (amount >= 0 && amount <= 8 && amount == std::floor(amount));
+    if (!(std::fabs(amount) <= kMostAmount) || !is_whole)
+      throw wrong("color_steps", concat("amounts of up to ", kMostAmount, ", and for posterize 0 to 8 bits"));
+    int kernel = 0;
+    if constexpr (sizeof...(Kernel) > 0) kernel = std::get<2>(step);
+    const bool blurs = op == ColorOp::kGaussianBlur;
+    if (blurs != (sizeof...(Kernel) > 0) || (blurs && !is_blur(amount, kernel)))
+      throw wrong("color_steps", concat("(\"gaussian_blur\", sigma, kernel) with sigma up to ", kMaxBlurDeviation,
+                                        " and a kernel of 0 or an odd number up to ", kMaxBlurKernel,
+                                        ", and otherwise (name, amount)"));
+    plan.adjust(op, amount, kernel);
   }
   void add_erased(Plan& plan) const {
     const auto erased = get<std::vector<Erased>>("erased");
@@ -177,6 +201,10 @@ class GivenPlan {
       if (const auto* level = std::get_if<std::array<float, 3>>(&with)) {
         check("erased", *level, kMostLevels);
         rect.level = *level;
+      } else if (const auto* noise = std::get_if<Noise>(&with)) {
+        if (std::get<0>(*noise) != "color") throw wrong("erased", "levels, a key of noise or (\"color\", key)");
+        rect.noise_key = std::get<1>(*noise);
+        rect.is_one_color = true;
       } else {
         rect.noise_key = std::get<uint64_t>(with);
       }

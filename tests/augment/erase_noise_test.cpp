@@ -78,11 +78,12 @@ float noise_element(const std::vector<uint8_t>& row, Layout layout, size_t at) {
 
 TEST(EraseNoiseTest, EveryLayoutHasTheSameNoiseAndTheRestIsThePicture) {
   Rng rng(5, 0, 0, 0);
-  for (const int channels : {1, 3}) {
+  for (const auto& [channels, is_one_color] : {std::pair(1, false), std::pair(3, false), std::pair(3, true)}) {
     const auto picture = test::noise_picture(9, 11, channels, rng);
     Plan plain = Plan::identity(9, 11), noisy = plain;
     ErasedRect rect{2, 3, 7, 13};  // it reaches beyond the right side
     rect.noise_key = 0x123456789abcdef;
+    rect.is_one_color = is_one_color;
     noisy.erase(rect);
     for (const Layout layout :
          {Layout::kF32Nchw, Layout::kF32Nhwc, Layout::kF16Nchw, Layout::kBf16Nhwc, Layout::kU8Nhwc}) {
@@ -90,7 +91,7 @@ TEST(EraseNoiseTest, EveryLayoutHasTheSameNoiseAndTheRestIsThePicture) {
       render(picture.view, plain, test::kNormalization, layout, without.data());
       render(picture.view, noisy, test::kNormalization, layout, with.data());
       for (int pixel = 0; pixel < 99; ++pixel) {
-        detail::PixelNoise noise(*rect.noise_key, static_cast<uint32_t>(pixel));
+        detail::PixelNoise noise(*rect.noise_key, is_one_color ? 0 : static_cast<uint32_t>(pixel));
         for (int channel = 0; channel < channels; ++channel) {
           const auto at = static_cast<size_t>(is_planar(layout) ? channel * 99 + pixel : pixel * channels + channel);
           const float value = noise(channel);
@@ -128,8 +129,26 @@ TEST(EraseNoiseTest, KeysDifferAndRectanglesAreThoseOfAValue) {
   EXPECT_NEAR(static_cast<double>(erased), 500, 4.5 * std::sqrt(250));
 }
 
+TEST(EraseNoiseTest, AColorIsDrawnForEveryRectangle) {
+  const Pipeline colored("erase(p=1,value=random-color)", {.channels = 3}), noisy("erase(p=1,value=random)", {});
+  EXPECT_TRUE(colored.makes_noise());
+  double sum = 0, squares = 0;
+  constexpr int kCount = 4000;
+  for (uint64_t id = 0; id < kCount; ++id) {
+    const ErasedRect rect = colored.plan(28, 28, 1, 0, id).erased[0];
+    ASSERT_TRUE(rect.is_one_color);
+    ASSERT_EQ(rect.noise_key, noisy.plan(28, 28, 1, 0, id).erased[0].noise_key);
+    const float value = detail::PixelNoise(*rect.noise_key, 0)(0);
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / kCount, 0, 4.5 / std::sqrt(kCount));
+  EXPECT_NEAR(squares / kCount, 1, 4.5 * std::sqrt(2.0 / kCount));
+}
+
 TEST(EraseNoiseTest, OtherWordsAreRefused) {
-  EXPECT_THAT(test::refusal("erase(value=noise)", {}), HasSubstr("transform erase: value is \"noise\"; expected"));
+  EXPECT_EQ(test::refusal("erase(value=noise)", {}),
+            "transform erase: value is \"noise\"; expected V or R:G:B, random or random-color");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "augment/blur_taps.h"
 #include "augment/detail/render_job.h"
 #include "augment/half.h"
 #include "augment/render.h"
@@ -97,12 +98,38 @@ void sharpen(Pixels& pixels, int channel, int height, int width, float factor) {
   }
 }
 
+/// One pass over a line of levels, which lie `stride` apart from `first` on.
+void blur_line(std::vector<float>& levels, size_t first, size_t stride, int size, int kernel,
+               const detail::BlurTaps& taps) {
+  const auto before = levels;
+  const Border border = kernel == 0 ? Border::kEdge : Border::kReflect;
+  const auto at = [&](int i) { return before[first + stride * static_cast<size_t>(pixel_at(border, i, size))]; };
+  for (int i = 0; i < size; ++i) {
+    float sum = at(i) * taps.weight[0];
+    for (int k = 1; k <= taps.reach; ++k) sum += (at(i - k) + at(i + k)) * taps.weight[k];
+    levels[first + stride * static_cast<size_t>(i)] = kernel == 0 ? static_cast<float>(whole(sum)) : clamped(sum);
+  }
+}
+
+void blur(Pixels& pixels, int channel, int height, int width, const ColorStep& step) {
+  auto levels = channel_of(pixels, channel);
+  const auto taps = detail::blur_taps(step.kernel, detail::blur_shape(step.amount, step.kernel));
+  const int passes = step.kernel == 0 ? 3 : 1;
+  for (int i = 0; i < passes; ++i)
+    for (int row = 0; row < height; ++row)
+      blur_line(levels, static_cast<size_t>(row) * width, 1, width, step.kernel, taps);
+  for (int i = 0; i < passes; ++i)
+    for (int column = 0; column < width; ++column) blur_line(levels, column, width, height, step.kernel, taps);
+  for (size_t i = 0; i < levels.size(); ++i) pixels[i][channel] = levels[i];
+}
+
 /// What a step does to one level of one channel, for the steps that treat each level on its own.
 float changed(const ColorStep& step, float level) {
   if (step.op == ColorOp::kBrightness) return clamped(level * step.amount + 0);
   if (step.op == ColorOp::kPosterize)
     return static_cast<float>(whole(level) & (256 - (1 << (8 - static_cast<int>(step.amount)))));
   const auto rounded = static_cast<float>(whole(level));
+  if (step.op == ColorOp::kSolarizeAdd) return rounded < 128 ? clamped(rounded + step.amount) : rounded;
   return rounded >= step.amount ? 255 - rounded : rounded;
 }
 
@@ -111,6 +138,7 @@ void take(const ColorStep& step, Pixels& pixels, int height, int width, int chan
   for (int i = 0; i < channels; ++i) {
     if (step.op == ColorOp::kAutoContrast) auto_contrast(pixels, i);
     if (step.op == ColorOp::kEqualize) equalize(pixels, i);
+    if (step.op == ColorOp::kGaussianBlur) blur(pixels, i, height, width, step);
     if (step.op == ColorOp::kSharpness && height > 2 && width > 2) sharpen(pixels, i, height, width, factor);
   }
   for (auto& p : pixels) {
@@ -119,7 +147,8 @@ void take(const ColorStep& step, Pixels& pixels, int height, int width, int chan
     for (int i = 0; i < channels; ++i) {
       if (step.op == ColorOp::kSaturation && channels == 3) p[i] = clamped(p[i] * factor + grey);
       if (step.op == ColorOp::kContrast) p[i] = clamped(p[i] * factor + (1 - factor) * mean);
-      if (step.op == ColorOp::kBrightness || step.op == ColorOp::kPosterize || step.op == ColorOp::kSolarize)
+      if (step.op == ColorOp::kBrightness || step.op == ColorOp::kPosterize || step.op == ColorOp::kSolarize ||
+          step.op == ColorOp::kSolarizeAdd)
         p[i] = changed(step, p[i]);
     }
   }
@@ -155,14 +184,17 @@ float random_amount(ColorOp op, Rng& rng) {
   if (op == ColorOp::kHue) return static_cast<float>(rng.uniform(-0.5, 0.5));
   if (op == ColorOp::kPosterize) return static_cast<float>(rng.between(1, 8));
   if (op == ColorOp::kSolarize) return static_cast<float>(rng.uniform(0, 256));
+  if (op == ColorOp::kSolarizeAdd) return static_cast<float>(rng.between(0, 128));
+  if (op == ColorOp::kGaussianBlur) return static_cast<float>(rng.uniform(0.05, 6));
   return static_cast<float>(rng.uniform(0, 2));
 }
 
 void add_random_steps(Plan& plan, Rng& rng) {
   plan.erased_count = 0;
   for (int k = rng.between(1, Plan::kMaxColorSteps); k > 0; --k) {
-    const auto op = static_cast<ColorOp>(rng.between(0, static_cast<int>(ColorOp::kEqualize)));
-    plan.adjust(op, random_amount(op, rng));
+    const auto op = static_cast<ColorOp>(rng.between(0, static_cast<int>(ColorOp::kGaussianBlur)));
+    const int kernel = op == ColorOp::kGaussianBlur && rng.chance(0.7) ? 2 * rng.between(0, 30) + 1 : 0;
+    plan.adjust(op, random_amount(op, rng), kernel);
   }
 }
 

@@ -2,7 +2,6 @@
 // tests/golden/colors.json, which make_colors.py writes.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,42 +9,20 @@
 
 #include "augment/detail/trivial_augment.h"
 #include "augment/transform.h"
-#include "tests/augment/pictures.h"
+#include "tests/augment/golden.h"
 
 namespace penstock {
 namespace {
 
 using nlohmann::json;
-using test::is_tie, test::kLevels;
+using test::is_tie, test::levels_of;
 
 const json& golden_colors() {
-  static const json parsed = json::parse(std::ifstream(PENSTOCK_ROOT "/tests/golden/colors.json"));
+  static const json parsed = test::read_golden("colors.json");
   return parsed;
 }
 
-test::OwnedPicture picture_of(const std::string& name) {
-  const auto& stored = golden_colors()["pictures"][name];
-  test::OwnedPicture picture;
-  picture.pixels = stored["pixels"].get<std::vector<uint8_t>>();
-  const int height = stored["height"], width = stored["width"];
-  const int channels = static_cast<int>(picture.pixels.size()) / (height * width);
-  picture.view = {.pixels = picture.pixels.data(),
-                  .row_stride = static_cast<ptrdiff_t>(width) * channels,
-                  .height = height,
-                  .width = width,
-                  .channels = channels};
-  return picture;
-}
-
-/// The levels, H x W x C, which is the order of the expected values.
-std::vector<float> levels_of(const Picture& picture, const Plan& plan) {
-  const auto bytes = test::rendered(picture, plan, kLevels, Layout::kF32Nchw);
-  const size_t plane = static_cast<size_t>(plan.output_height) * plan.output_width;
-  std::vector<float> planes(plane * picture.channels), out(planes.size());
-  std::memcpy(planes.data(), bytes.data(), bytes.size());
-  for (size_t i = 0; i < out.size(); ++i) out[i] = planes[i % picture.channels * plane + i / picture.channels];
-  return out;
-}
+test::OwnedPicture picture_of(const std::string& name) { return test::golden_picture(golden_colors(), name); }
 
 ColorOp op_of(const std::string& name) {
   static const std::map<std::string, ColorOp> ops{
@@ -136,7 +113,8 @@ TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
   const json& operations = golden_colors()["trivial"];
   EXPECT_EQ(operations.size(), 63u);
   expect_operations_equal(operations, [](const json& one, Plan& plan) {
-    detail::apply({.op = one["op"].get<detail::PictureOp>(), .bin = one["bin"], .is_negative = one["negative"]}, plan);
+    const double part = detail::trivial_part(one["bin"]);
+    detail::apply(one["op"].get<detail::PictureOp>(), one["negative"] ? -part : part, detail::kTrivialMagnitude, plan);
   });
 }
 

@@ -82,13 +82,12 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 }
 
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
-  EXPECT_EQ(
-      refusal("flop"),
-      "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, apply, auto-augment, "
-      "auto-contrast, center-crop, choice, color-jitter, crop, cutmix, cutout, equalize, erase, flip, grayscale, "
-      "invert, "
-      "letterbox, mixup, normalize, posterize, rand-augment, random-iou-crop, random-resized-crop, resize, rotate, "
-      "scale-jitter, sharpness, shift, solarize, trivial-augment, vflip");
+  EXPECT_EQ(refusal("flop"),
+            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, apply, auto-augment, "
+            "auto-contrast, center-crop, choice, color-jitter, crop, cutmix, cutout, equalize, erase, flip, "
+            "gaussian-blur, grayscale, invert, letterbox, mixup, normalize, posterize, rand-augment, random-iou-crop, "
+            "random-resized-crop, resize, rotate, scale-jitter, sharpness, shift, solarize, three-augment, "
+            "timm-rand-augment, trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
               HasSubstr("transform affine: unknown key \"degree\"; did you mean \"degrees\"?"));
   EXPECT_THAT(refusal("flip(p=0.5"), HasSubstr("parenthes"));

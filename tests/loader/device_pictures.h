@@ -154,10 +154,13 @@ inline void expect_loaders_row(CpuDevice& device, const Sample& sample, const De
 
 /// A step with an amount as transforms give it.
 inline ColorStep random_step(Rng& rng) {
-  const auto op = static_cast<ColorOp>(rng.between(0, 8));
+  const auto op = static_cast<ColorOp>(rng.between(0, 10));
   if (op == ColorOp::kHue) return {op, static_cast<float>(rng.uniform() - 0.5)};
   if (op == ColorOp::kPosterize) return {op, static_cast<float>(rng.between(1, 8))};
   if (op == ColorOp::kSolarize) return {op, static_cast<float>(rng.between(0, 255))};
+  if (op == ColorOp::kSolarizeAdd) return {op, static_cast<float>(rng.between(0, 128))};
+  if (op == ColorOp::kGaussianBlur)
+    return {op, static_cast<float>(rng.uniform(0.1, 3)), rng.chance(0.5) ? 2 * rng.between(0, 15) + 1 : 0};
   return {op, static_cast<float>(2 * rng.uniform())};
 }
 
@@ -166,7 +169,7 @@ inline void add_random_steps(Plan& plan, Rng& rng) {
   const int erased_count = std::exchange(plan.erased_count, 0);  // steps come before them
   for (int k = rng.between(1, Plan::kMaxColorSteps); k > 0; --k) {
     const ColorStep step = random_step(rng);
-    plan.adjust(step.op, step.amount);
+    plan.adjust(step.op, step.amount, step.kernel);
   }
   plan.erased_count = erased_count;
 }

@@ -43,6 +43,16 @@ NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     (lambda of: of.RandomEqualize(), "equalize"),
     (lambda of: of.RandomAutocontrast(0.1), "auto-contrast(p=0.1)"),
     (lambda of: of.RandomInvert(), "invert"),
+    (lambda of: of.GaussianBlur(23), "gaussian-blur(kernel=23)"),
+    (lambda of: of.GaussianBlur((5, 5), sigma=(0.3, 3)), "gaussian-blur(kernel=5,sigma=0.3:3)"),
+    (lambda of: of.GaussianBlur(7, sigma=2), "gaussian-blur(kernel=7,sigma=2:2)"),
+    (lambda of: of.RandomApply([of.ColorJitter(0.4, hue=0.1), of.RandomGrayscale()], p=0.8),
+     "apply(p=0.8,list={color-jitter(brightness=0.6:1.4,hue=-0.1:0.1),grayscale})"),
+    (lambda of: of.RandomApply([of.RandomApply([of.GaussianBlur(23)])], p=0.3), "apply(p=0.3,list={apply(list={gaussian-blur(kernel=23)})})"),
+    (lambda of: of.RandomChoice([of.RandomInvert(1), of.Compose([of.RandomEqualize(1), of.RandomGrayscale(1)])]),
+     "choice(of={invert(p=1)}|{equalize(p=1),grayscale(p=1)})"),
+    (lambda of: of.RandomChoice([of.RandomInvert(), of.RandomVerticalFlip(1)], p=[0.25, 0.75]), "choice(of={invert}|{vflip(p=1)},p=0.25:0.75)"),
+    (lambda of: of.RandomChoice([of.RandomInvert(1)]), "invert(p=1)"),
     (lambda of: of.RandomErasing(value=0.5), "erase(value=0.5)"),
     (lambda of: of.RandomErasing(0.25, value="random"), "erase(p=0.25,value=random)"),
     (lambda of: of.Normalize(MEAN, STD), NORMALIZE),
@@ -115,15 +125,24 @@ def test_a_loader_takes_lists_and_compositions(digits, augment):
 
 
 def test_what_has_no_counterpart_is_named_with_the_closest():
-    transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.GaussianBlur(3),
+    transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.ElasticTransform(),
                              v2.AugMix(), v2.RandomHorizontalFlip()])
     with pytest.raises(penstock.ConfigError) as caught:
         from_torchvision(transforms)
     assert str(caught.value) == (
         "augment: no counterpart for RandomResizedCrop with interpolation bicubic (closest: random-resized-crop(size=224)); "
-        "GaussianBlur (closest: leave it out); AugMix (closest: trivial-augment); expected others, or "
+        "ElasticTransform (closest: leave it out); AugMix (closest: trivial-augment); expected others, or "
         "penstock.augment.from_torchvision(transforms, closest=True), which takes the closest")
     assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),trivial-augment,flip"
+
+
+def test_what_has_no_counterpart_within_a_list_is_named_with_it():
+    apply = v2.RandomApply([v2.RandomInvert(), v2.ElasticTransform()], p=0.3)
+    with pytest.raises(penstock.ConfigError, match=r"RandomApply of ElasticTransform .closest: leave it out. .closest: apply.p=0.3,list={invert}"):
+        from_torchvision(apply)
+    assert from_torchvision(apply, closest=True) == "apply(p=0.3,list={invert})"
+    with pytest.raises(penstock.ConfigError, match=r"GaussianBlur with kernel_size .3, 5. .closest: gaussian-blur.kernel=5"):
+        from_torchvision(v2.GaussianBlur((3, 5)))
 
 
 def test_a_pad_that_is_too_wide_for_its_window_is_named(pictures):

@@ -1,0 +1,83 @@
+"""What makes the spec of a transform of timm.data, as timm.data.create_transform() composes them (timm 1.0)."""
+import math
+from typing import Any, Callable, Dict, List, Optional
+
+from penstock._spec_text import NoCounterpart, number, number_text, numbers, size, spec, with_filter
+
+FORM_ONLY = ("ToTensor", "ToNumpy", "MaybeToTensor", "MaybePILToTensor")
+CLOSEST = {"AugMixAugment": "trivial-augment"}
+
+_OPERATIONS = ("AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color", "Contrast", "Brightness",
+               "Sharpness", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
+_THAT_INCREASE = ("Posterize", "Solarize", "Color", "Contrast", "Brightness", "Sharpness")
+_THREE = (("Solarize", 5), ("Desaturate", 10), ("GaussianBlurRand", 10))  # the policy 3a
+_NAMES = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
+
+
+def _random_resized_crop(transform: Any, mean: Optional[List[float]]) -> str:
+    keys = {**size(transform.size), "scale": numbers(transform.scale, (0.08, 1)), "ratio": numbers(transform.ratio, (3 / 4, 4 / 3))}
+    if not isinstance(transform.interpolation, (list, tuple)):
+        return with_filter(transform, "random-resized-crop", keys, "antialias", True)
+    modes = " or ".join(mode.value for mode in transform.interpolation)
+    raise NoCounterpart(f"RandomResizedCropAndInterpolation with interpolation {modes}", spec("random-resized-crop", keys))
+
+
+def _fill(operations: Any) -> Optional[str]:
+    levels = list(operations[0].kwargs["fillcolor"])
+    return numbers(levels[:1] if len(set(levels)) == 1 else levels, (128,))
+
+
+def _rand_augment(transform: Any, mean: Optional[List[float]]) -> str:
+    ops = transform.ops
+    first = ops[0]
+    increasing = tuple(f"{name}Increasing" if name in _THAT_INCREASE else name for name in _OPERATIONS)
+    names = tuple(op.name for op in ops)
+    if transform.choice_weights is not None or names not in (_OPERATIONS, increasing):
+        raise NoCounterpart(f"RandAugment of {len(names)} operations, which are not those of rand-m9 or rand-m9-inc1",
+                            "timm-rand-augment")
+    if first.hparams.get("translate_pct", 0.45) != 0.45:
+        raise NoCounterpart(f"RandAugment with translate_pct {first.hparams['translate_pct']}", "timm-rand-augment")
+    parts = [f"m{number_text(first.magnitude)}", f"n{transform.num_layers}"]
+    if first.prob != 0.5:
+        parts.append(f"p{number_text(first.prob)}")
+    if first.magnitude_std:
+        parts.append("mstd101" if first.magnitude_std == float("inf") else f"mstd{number_text(first.magnitude_std)}")
+    if first.magnitude_max:
+        parts.append(f"mmax{number_text(first.magnitude_max)}")
+    config = "-".join(["rand", *parts, *(["inc1"] if names == increasing else [])])
+    mode = first.kwargs["resample"]
+    modes = [_NAMES.get(int(one), str(one)) for one in (mode if isinstance(mode, (list, tuple)) else [mode])]
+    text = spec("timm-rand-augment", {"config": config, "filter": "nearest" if modes == ["nearest"] else None, "fill": _fill(ops)})
+    if modes not in (["nearest"], ["bilinear"]):
+        raise NoCounterpart(f"RandAugment with interpolation {' or '.join(modes)}", text)
+    return text
+
+
+def _auto_augment(transform: Any, mean: Optional[List[float]]) -> str:
+    """The policy 3a alone: those of AutoAugment have other magnitudes in timm than in torchvision."""
+    policy = transform.policy
+    found = tuple((pair[0].name, pair[0].magnitude) for pair in policy if len(pair) == 1 and pair[0].prob == 1)
+    if len(policy) != 3 or found != _THREE or any(pair[0].magnitude_std for pair in policy):
+        raise NoCounterpart(f"AutoAugment with a policy of {len(policy)} of timm's own", "auto-augment")
+    return "three-augment"
+
+
+def _erasing(transform: Any, mean: Optional[List[float]]) -> str:
+    """timm erases after Normalize, so that its 0 is the mean."""
+    low, high = transform.log_aspect_ratio
+    ratio = [round(math.exp(log), 7) for log in (low, high)]
+    modes = {"pixel": "random", "rand": "random-color"}
+    value = modes.get(transform.mode) or numbers(mean or [0], (0,))
+    text = spec("erase", {"p": number(transform.probability, 0.5), "scale": numbers([transform.min_area, transform.max_area], (0.02, 0.33)),
+                          "ratio": numbers(ratio, (0.3, 3.3)), "value": value})
+    if transform.max_count != 1:
+        raise NoCounterpart(f"RandomErasing with up to {transform.max_count} rectangles", text)
+    return text
+
+
+MAKERS: Dict[str, Callable[[Any, Optional[List[float]]], str]] = {
+    "RandomResizedCropAndInterpolation": _random_resized_crop,
+    "RandAugment": _rand_augment,
+    "AutoAugment": _auto_augment,
+    "RandomErasing": _erasing,
+}
