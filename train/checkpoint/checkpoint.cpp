@@ -123,8 +123,8 @@ NamedTensors without_prefix(const NamedTensors& sizes, const std::string& prefix
 StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info)
     : file_(path, sizes, {{kKey, json_text(to_json(info))}}) {}
 
-StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch)
-    : prefix_(weights_prefix(sizes)), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
+StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch, Which which)
+    : prefix_(which == Which::kWeights ? kModelPrefix : weights_prefix(sizes)), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
 
 void StateFile::put(const std::string& name, const torch::Tensor& tensor) {
   if (name.starts_with(prefix_)) file_.put(name.substr(prefix_.size()), tensor);

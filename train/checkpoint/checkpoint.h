@@ -62,9 +62,11 @@ class StateFile {
  public:
   /// A checkpoint: all tensors under their names, and `info` as JSON under the metadata key "penstock".
   StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info);
-  /// Only the model, or its average if there is one, with parameter and buffer names without a prefix
+  /// Only the model, with `which` its average if there is one, with parameter and buffer names without a prefix
   /// (`conv1.weight`), as --pretrained and other programs read them.
-  StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch);
+  enum class Which { kAverage, kWeights };
+  StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch,
+            Which which = Which::kAverage);
 
   /// Writes it if it belongs into the file. Requires that this is its first time.
   void put(const std::string& name, const torch::Tensor& tensor);

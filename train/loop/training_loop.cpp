@@ -91,6 +91,7 @@ class Training {
       log(concat("epoch ", at_.epoch + 1, ": pictures of size ", size, " (--size-schedule)"));
     is_saved_ = false;
     result_.evaluation.reset();
+    result_.of_weights.reset();
     parts_.recorder.restart();
     while (result_.stop_signal == 0) {
       if (parts_.profile != nullptr) start_profile_if_due();
@@ -216,7 +217,9 @@ class Training {
   bool evaluate() {
     const auto goes_on = [this] { return (result_.stop_signal = vote_.ask()) == 0; };
     if (result_.stop_signal == 0) result_.evaluation = parts_.evaluate(at_.epoch, goes_on);
-    return result_.evaluation.has_value();
+    if (!result_.evaluation || !average_.is_beside) return result_.evaluation.has_value();
+    result_.of_weights = evaluate_weights(parts_.strategy, [&] { return parts_.evaluate(at_.epoch, goes_on); });
+    return result_.of_weights.has_value();
   }
 
   /// With --epochs 0 the initial weights are what a run is made for.
@@ -321,6 +324,7 @@ class Training {
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy();
     if (evaluation && !metrics.test_accuracy)
       for (const auto& score : evaluation->scores) metrics.test_scores.emplace_back(score.key(), score.value);
+    if (evaluation && result_.of_weights) add_scores_of_weights(*result_.of_weights, metrics.test_scores);
     if (kind == Metrics::Kind::kStep && compression_error_.defined())
       metrics.compression_error = compression_error_.item<double>();
     metrics.gradient_norms = take_gradient_norms();

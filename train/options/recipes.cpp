@@ -118,7 +118,7 @@ const std::map<std::string, std::vector<std::string>>& all_recipes() {
         "--bias-decay",
         "7.8125e-06",
         "--average",
-        "ema(decay=0.95099005,every=5)",
+        "ema(decay=0.95099005,every=5,beside=false)",
         "--tta",
         "flip",
         "--eval-at-end"}}};

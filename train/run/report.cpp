@@ -70,6 +70,11 @@ std::string short_text(double number) {
   return text;
 }
 
+/// A score of this evaluation, or of one of its classes.
+std::string score_text(const Evaluation& evaluation, double score) {
+  return evaluation.accuracy() ? percent_text(score, 2) : short_text(score);
+}
+
 /// {"mean_absolute_error": 1.25}.
 nlohmann::ordered_json scores_json(const Evaluation& evaluation) {
   nlohmann::ordered_json json;
@@ -158,6 +163,13 @@ std::string going_on_text(const Setup& setup) {
   return concat(text, is_single ? "" : concat(" --nproc ", ranks), world.has_rank_threads ? " --hosting threads" : "");
 }
 
+std::string stopped_text(const Setup& setup, const TrainResult& result, int64_t batches_per_epoch) {
+  const auto& at = result.position;
+  return concat("stopped by SIG", sigabbrev_np(result.stop_signal), " at epoch ", at.epoch + 1, ", step ", at.batch,
+                " of it", at.batch == batches_per_epoch ? ", before its evaluation" : "",
+                setup.options.emulation.learns() ? concat("; go on with ", going_on_text(setup)) : "");
+}
+
 std::string resumed_text(const Setup& setup) {
   if (!setup.checkpoint) return "";
   const Position& start = setup.info.position;
@@ -167,8 +179,7 @@ std::string resumed_text(const Setup& setup) {
 std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
   const LossTarget& target = setup.loss->target();
   const auto& names = setup.data.train->manifest().class_names;
-  const bool is_share = evaluation.accuracy().has_value();
-  const auto number = [&](double score) { return is_share ? percent_text(score, 2) : short_text(score); };
+  const auto number = [&](double score) { return score_text(evaluation, score); };
   std::string text;
   for (const auto& score : evaluation.scores)
     text += concat(text.empty() ? concat(score.name, " over the ", evaluation.sample_count, " ",
@@ -184,6 +195,13 @@ std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
                    score ? number(*score) : "no samples", "\n");
   }
   return text;
+}
+
+std::string scores_of_weights_text(const Evaluation& evaluation) {
+  std::vector<std::string> scores;
+  for (const auto& score : evaluation.scores)
+    scores.push_back(concat(score.name, " ", score_text(evaluation, score.value)));
+  return concat("Of the weights, whose average that is: ", join(scores), "\n");
 }
 
 namespace {
@@ -286,6 +304,11 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json[evaluation->accuracy() ? "per_class_accuracy" : "scores_of_classes"] = class_scores_json(*evaluation);
     json["test_loss"] = evaluation->loss;
     json["test_samples"] = evaluation->sample_count;
+  }
+  if (result != nullptr && result->of_weights) {
+    const Evaluation& weights = *result->of_weights;
+    json["of_weights"] = {{"test_loss", weights.loss}};
+    json["of_weights"].update(scores_json(weights));
   }
   if (result != nullptr) {
     json["batch_norm_rows"] = rows_of_batch_norm(setup);

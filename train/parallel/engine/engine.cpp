@@ -166,7 +166,7 @@ void Engine::update(const std::vector<torch::Tensor>& gradients) {
 
 torch::Tensor Engine::evaluate(DeviceBatch& batch) {
   agree_on_buffers();
-  average_->show(true);
+  average_->show(evaluates_average_);
   at::NoGradGuard no_grad;
   part_.train(false);
   batch = link_.with_targets(batch);

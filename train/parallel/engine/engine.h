@@ -62,6 +62,7 @@ class Engine final : public Strategy, public CapturableStep {
   }
   torch::Tensor gradient_norm() override { return update_->optimizer().gradient_norm(); }
   void average_weights(double decay, bool restarts) override;
+  void evaluate_average(bool on) override { evaluates_average_ = on; }
   void measure_next_step() override { sync_->measure_next(); }
   std::string capture_obstacle() const override { return runner_->capture_obstacle(); }
   void begin_step() override { average_->show(false); }
@@ -94,7 +95,7 @@ class Engine final : public Strategy, public CapturableStep {
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<WeightAverage> average_;
   std::unique_ptr<EngineState> state_;
-  bool are_buffers_agreed_ = false;
+  bool are_buffers_agreed_ = false, evaluates_average_ = true;
   std::string left_out_;  // as left_out()
 };
 

@@ -130,9 +130,11 @@ class Strategy {
   virtual void set_learning_rate(double learning_rate) = 0;
   /// Collective, between two steps: the average becomes decay * average + (1 - decay) * weights, with BatchNorm's
   /// running statistics among the weights; with `restarts` the weights then become the average. It starts as the
-  /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average and
-  /// Traits::keeps_average; without the latter it throws bug_error.
+  /// weights of the first step. Requires StepOptions::keeps_average and Traits::keeps_average; without the latter it
+  /// throws bug_error.
   virtual void average_weights(double decay, bool restarts);
+  /// Whether evaluate() uses the average, as it does at first where one is kept, or the weights.
+  virtual void evaluate_average(bool on) { static_cast<void>(on); }
   /// The norm of the gradients of the last step over the whole model, before they were clipped: f64 scalar, the same at
   /// every rank. Undefined where nothing is clipped.
   virtual torch::Tensor gradient_norm() { return {}; }
