@@ -52,7 +52,8 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option(
          "--average", o.average,
-         "mean of the weights of earlier steps, which is evaluated and saved: 'ema(decay=0.99,every=5)' keeps 0.99 of it "
+         "mean of the weights of earlier steps, which is evaluated and saved: 'ema(decay=0.99,every=5)' keeps 0.99 of "
+         "it "
          "every 5 steps, and the weights are evaluated and saved beside it unless beside=false; "
          "'lookahead(decay=0.99,every=5)' also goes "
          "on from it; with power=P, decay is multiplied by the share of the steps that are done, to the power P")

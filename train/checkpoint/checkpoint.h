@@ -13,6 +13,7 @@
 #include <string>
 
 #include "train/nn/shape.h"
+#include "train/options/plateau.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/tensor/tensor_file.h"
 
@@ -26,6 +27,7 @@ struct Position {
   double loss_sum = 0;
   int64_t correct_count = 0, sample_count = 0;
   std::optional<double> best_accuracy;  ///< The best of the evaluations so far.
+  std::optional<PlateauState> plateau;  ///< With --schedule plateau.
 };
 
 /// What a checkpoint says about the run that wrote it, in addition to its tensors.

@@ -98,6 +98,11 @@ void check_data(const Setup& setup) {
   if (options.only_evaluates && setup.data.test->size() == 0)
     throw config_error(concat("--evaluate with --data ", options.data, ": 0 ", options.evaluated_split,
                               " samples; expected 1 or more"));
+  if (options.schedule->plateau() != nullptr && !options.only_evaluates &&
+      (!setup.data.test || setup.data.test->size() == 0))
+    throw config_error(concat("--schedule is ", options.schedule, " with --data ", options.data, ": ",
+                              setup.data.test ? "0 test samples" : setup.data.no_test,
+                              "; expected a test split, whose evaluation it follows"));
   if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
