@@ -107,7 +107,7 @@ def test_the_weights_are_evaluated_and_saved_beside_the_average(cache, tmp_path,
     with open(out / "metrics.csv") as file:
         row = list(csv.DictReader(file))[-1]
     assert float(row["test_accuracy_of_weights"]) == pytest.approx(of_weights["accuracy"])
-    assert float(row["test_loss_of_weights"]) == pytest.approx(of_weights["test_loss"], rel=1e-8)
+    assert float(row["test_loss_of_weights"]) == pytest.approx(of_weights["test_loss"], rel=1e-5)
     run(cache, *flags, "--average", "ema(decay=0.9,every=3,beside=false)", "--out", alone)
     assert (alone / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
     assert "of_weights" not in summary(alone) and not (alone / "model-unaveraged.safetensors").exists()

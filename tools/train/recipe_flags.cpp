@@ -17,10 +17,10 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
                  concat("take the flags of this recipe, which are printed; those that are typed as well replace them: ",
                         join(recipe_names())))
       ->group(group);
-  app.add_option(
-         "--precision", o.precision,
-         "what convolutions and linear layers compute in: f32; tf32; bf16; f16(scale=1024), where gradients are "
-         "so many times as large on their way. Parameters, BatchNorm, logits and the loss are f32 in each")
+  app.add_option("--precision", o.precision,
+                 "what convolutions and linear layers compute in: f32; tf32; bf16; f16, where gradients are scaled on "
+                 "their way: by a scale that adapts, f16(init=65536,every=2000), or stays, f16(scale=1024). "
+                 "Parameters, BatchNorm, logits and the loss are f32 in each")
       ->capture_default_str()
       ->group(group);
   app.add_flag("--channels-last", o.is_channels_last,

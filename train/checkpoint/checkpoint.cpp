@@ -34,6 +34,19 @@ PlateauState plateau_from(const nlohmann::json& json) {
   return state;
 }
 
+nlohmann::json to_json(const GradientScale& scale) {
+  return {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"skipped_steps", scale.skipped_steps}};
+}
+
+GradientScale scale_from(const nlohmann::json& json) {
+  const GradientScale scale{json.at("scale").get<double>(), json.at("good_steps").get<int64_t>(),
+                            json.at("skipped_steps").get<int64_t>()};
+  if (!(scale.scale >= 1) || scale.good_steps < 0 || scale.skipped_steps < 0)
+    throw corrupt_error(
+        concat("gradient_scale is ", json_text(json), "; expected a scale of 1 or more, and steps of 0 or more"));
+  return scale;
+}
+
 nlohmann::json to_json(const CheckpointInfo& info) {
   const auto& position = info.position;
   nlohmann::json json{
@@ -62,6 +75,7 @@ nlohmann::json to_json(const CheckpointInfo& info) {
   if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
   if (!info.average.empty()) json["average"] = info.average;
   if (position.plateau) json["plateau"] = to_json(*position.plateau);
+  if (position.scale) json["gradient_scale"] = to_json(*position.scale);
   if (!info.data.empty()) json["data"] = info.data;
   if (!info.selection.empty()) json["selection"] = info.selection;
   return json;
@@ -93,6 +107,7 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   info.optimizer = json.value("optimizer", info.optimizer);
   info.average = json.value("average", info.average);
   if (json.contains("plateau")) position.plateau = plateau_from(json.at("plateau"));
+  if (json.contains("gradient_scale")) position.scale = scale_from(json.at("gradient_scale"));
   info.data = json.value("data", info.data);
   info.selection = json.value("selection", info.selection);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "train/nn/gradient_scale.h"
 #include "train/nn/shape.h"
 #include "train/options/plateau.h"
 #include "train/parallel/strategy/strategy.h"
@@ -28,6 +29,7 @@ struct Position {
   int64_t correct_count = 0, sample_count = 0;
   std::optional<double> best_accuracy;  ///< The best of the evaluations so far.
   std::optional<PlateauState> plateau;  ///< With --schedule plateau.
+  std::optional<GradientScale> scale;   ///< With --precision f16 whose scale adapts.
 };
 
 /// What a checkpoint says about the run that wrote it, in addition to its tensors.

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/loader.h"
+#include "train/loop/adaptation.h"
 #include "train/loop/cuda_graph.h"
 #include "train/loop/cuda_graph_step.h"
 #include "train/loop/readiness.h"
@@ -33,8 +34,7 @@ class Training {
         vote_(parts.comm, parts.device),
         batch_count_(parts.feeder.batches_per_epoch()),
         device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {
-    if (schedule_.plateau() == nullptr) at_.plateau.reset();
-    if (schedule_.plateau() != nullptr && !at_.plateau) at_.plateau.emplace();
+    begin_adaptation(options, parts.strategy, at_);
     if (at_.batch > 0) learning_rate_ = rate_of_step(done_steps() - 1);
     if (options.captures_steps) begin_capture();
   }
@@ -96,7 +96,7 @@ class Training {
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
     own_corrupt_since_read_ += batch.corrupt_count;
-    if (options_.clip->is_on()) gradient_norms_.push_back(parts_.strategy.gradient_norm());
+    if (options_.clip->is_on() && !was_skipped_) gradient_norms_.push_back(parts_.strategy.gradient_norm());
     since_read_.sample_count += batch.global_count;
     window_.sample_count += batch.global_count;
     ++window_.step_count;
@@ -114,6 +114,8 @@ class Training {
   int64_t step_and_add(const DeviceBatch& batch) {
     const StepSums sums = parts_.strategy.step(batch);
     compression_error_ = sums.compression_error;
+    was_skipped_ = sums.is_skipped;
+    adapt_scale(options_, was_skipped_, parts_.strategy, at_);
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
     return sums.count;
@@ -176,26 +178,22 @@ class Training {
     if (!was_evaluated) return;
     report(Metrics::Kind::kEpoch, sums, epoch_, result_.evaluation);
     result_.epoch_seconds.push_back(epoch_.total_ms() * 1e-3);
-    if (at_.plateau && result_.evaluation) follow_plateau(*result_.evaluation);
+    if (result_.evaluation) {
+      const std::string line = follow_plateau(options_, *result_.evaluation, at_);
+      if (!line.empty()) log(line);
+    }
     const bool was_last_step_due = is_step_due();
-    at_ = {.epoch = at_.epoch + 1, .step = at_.step, .best_accuracy = at_.best_accuracy, .plateau = at_.plateau};
+    at_ = {.epoch = at_.epoch + 1,
+           .step = at_.step,
+           .best_accuracy = at_.best_accuracy,
+           .plateau = at_.plateau,
+           .scale = at_.scale};
     const auto& evaluation = result_.evaluation;
     const bool is_best = evaluation && evaluation->is_better_than(at_.best_accuracy);
     if (is_best) at_.best_accuracy = evaluation->scores.front().value;
     if (is_best) save(TrainParts::Save::kBest);
     const auto every = options_.save_every.epochs;
     if (was_last_step_due || (every > 0 && at_.epoch % every == 0)) save(TrainParts::Save::kLast);
-  }
-
-  /// All ranks have the same evaluation, and so the same rate.
-  void follow_plateau(const Evaluation& evaluation) {
-    const PlateauRule& rule = *schedule_.plateau();
-    if (!schedule_.counts_epoch(at_.epoch)) return;
-    const double value = rule.is_on_score() ? evaluation.scores.front().value : evaluation.loss;
-    if (rule.after_evaluation(value, !rule.is_on_score() || evaluation.is_error, *at_.plateau))
-      log(concat("epoch ", at_.epoch + 1, ": the ", rule.is_on_score() ? evaluation.scores.front().name : "loss",
-                 " of evaluations gets no better: the learning rate is now ",
-                 options_.learning_rate * at_.plateau->factor, " (--schedule plateau)"));
   }
 
   bool is_evaluation_due() const {
@@ -367,6 +365,7 @@ class Training {
   double learning_rate_ = 0;
   std::vector<torch::Tensor> gradient_norms_;  // of the steps since the last record
   torch::Tensor compression_error_;            // of the last step; undefined: it was not measured
+  bool was_skipped_ = false;                   // the last step, because of an overflow
   int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are

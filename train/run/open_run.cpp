@@ -367,7 +367,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
                         .loss = make_loss(setup.options.loss.text(),
                                           {.label_smoothing = setup.options.label_smoothing, .data = &manifest}),
                         .keeps_average = !setup.options.average->name.empty(),
-                        .clip = *setup.options.clip};
+                        .clip = *setup.options.clip,
+                        .skips_overflows = setup.options.precision->adapts()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);

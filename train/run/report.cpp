@@ -198,6 +198,13 @@ std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
   return text;
 }
 
+std::string skipped_text(const Position& position) {
+  if (!position.scale) return "";
+  return concat("f16: ", grouped(static_cast<uint64_t>(position.scale->skipped_steps)), " of ",
+                count_text(static_cast<size_t>(position.step), "step"),
+                " were skipped, because gradients overflowed; the scale ends at ", position.scale->scale, "\n");
+}
+
 std::string scores_of_weights_text(const Evaluation& evaluation) {
   std::vector<std::string> scores;
   for (const auto& score : evaluation.scores)
@@ -321,6 +328,10 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["images_per_second"] = result->images_per_second;
     json["epochs"] = result->position.epoch;
     json["steps"] = result->position.step;
+    if (const auto& scale = result->position.scale) {
+      json["skipped_steps"] = scale->skipped_steps;
+      json["gradient_scale"] = scale->scale;
+    }
     for (int phase = 0; phase < kPhaseCount; ++phase)
       json["phase_ms"][kPhaseNames[phase]] = result->a_step[Phase{phase}];
     json["hidden_communication_ms"] = result->a_step.hidden_communication();

@@ -45,6 +45,9 @@ std::string scores_text(const Setup& setup, const Evaluation& evaluation);
 /// `Of the weights, whose average that is: accuracy 98.50 %`; scores as above.
 std::string scores_of_weights_text(const Evaluation& evaluation);
 
+/// `f16: 2 of 1,000 steps were skipped, because gradients overflowed; the scale ends at 16384`.
+std::string skipped_text(const Position& position);
+
 /// One line per replica: `replica 1 on cuda:1: busy 87 %, peak memory 1.2 GB`. `memory_bytes` is that of the process,
 /// in which replicas on the CPU have theirs; `seconds` is the time of all steps.
 std::string replicas_text(const std::vector<ReplicaUse>& replicas, double seconds, int64_t memory_bytes);

@@ -288,6 +288,7 @@ class Run {
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << resumed_text(setup_) << line_end();
     if (evaluation != nullptr && learns()) std::cout << scores_text(setup_, *evaluation);
+    std::cout << skipped_text(result.position);
     if (result.of_weights && learns()) std::cout << scores_of_weights_text(*result.of_weights);
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
               << bottleneck_report << std::flush;
