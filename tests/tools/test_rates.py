@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from train_tool import SMALL, run
+from train_tool import SMALL, metrics, run
 
 EPOCHS, STEPS, RATE = 8, 13, 0.4  # 400 pictures in batches of 32
 
@@ -82,9 +82,44 @@ def test_modes_agree_to_the_bit(cache, tmp_path, mode):
     assert (tmp_path / "run/model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("schedule, mode, options", [
+    ("plateau(factor=0.5,patience=0,threshold=0.2,cooldown=1,floor=0.2)", "min",
+     {"factor": 0.5, "patience": 0, "threshold": 0.2, "cooldown": 1, "min_lr": 0.2 * RATE}),
+    ("plateau(factor=0.3,patience=1,threshold=0.05,threshold-mode=abs,on=score)", "max",
+     {"factor": 0.3, "patience": 1, "threshold": 0.05, "threshold_mode": "abs"})])
+def test_a_plateau_has_the_rates_of_torch_and_goes_on_with_its_state(cache, tmp_path, schedule, mode, options):
+    flags = [*SMALL, "--epochs", EPOCHS, "--lr", RATE, "--schedule", schedule, "-p", 1]
+    printed = run(cache, *flags, "--save-every", "33 steps", "--keep", 100, "--out", tmp_path / "whole").stdout
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE)
+    plateau = lr_scheduler.ReduceLROnPlateau(optimizer, mode=mode, **options)
+    rates = []
+    for line in metrics(tmp_path / "whole"):
+        if line["kind"] == "epoch":
+            rates += [optimizer.param_groups[0]["lr"]] * STEPS
+            plateau.step(line["test_loss" if mode == "min" else "test_accuracy"])
+    assert len(set(rates)) >= 3 and printed.count("(--schedule plateau)") >= 2
+    assert rates_of(tmp_path / "whole") == pytest.approx(rates, rel=1e-6)
+    run(cache, "--resume", tmp_path / "whole/checkpoint-step-66.safetensors", *SMALL, "--out", tmp_path / "resumed")
+    assert (tmp_path / "resumed/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_a_plateau_has_one_rate_at_all_ranks(cache, tmp_path):
+    flags = [*SMALL, "--epochs", 4, "--lr", RATE, "--schedule", "plateau(factor=0.1,patience=0,threshold=0.5,warmup=1)", "-p", 1, "--exact", 2]
+    run(cache, *flags, "--out", tmp_path / "single")
+    run(cache, *flags, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "ddp")
+    assert len(set(rates_of(tmp_path / "single")[STEPS:])) > 1
+    assert (tmp_path / "ddp/model.safetensors").read_bytes() == (tmp_path / "single/model.safetensors").read_bytes()
+
+
 def test_what_cannot_be_is_refused(cache, tmp_path):
     done = run(cache, *SMALL, "--epochs", 2, "--schedule", "cosine(warmup=3)", "--out", tmp_path / "run", code=2)
     assert done.stderr == ("train: --schedule is cosine(warmup=3) with --epochs 2: the run would end in its warm-up; expected one "
                            "that is not longer than the run\n")
+    done = run(cache, *SMALL, "--schedule", "plateau", "--eval-at-end", "--out", tmp_path / "run", code=2)
+    assert done.stderr == ("train: --schedule is plateau with --eval-at-end: it follows the evaluation of each epoch; expected one of "
+                           "the two\n")
+    done = run(cache, *SMALL, "--schedule", "plateau", "--emulate-step", "1ms", "--out", tmp_path / "run", code=2)
+    assert done.stderr == ("train: --schedule is plateau with --emulate-step, which learns nothing and is not evaluated; expected one of "
+                           "the two\n")
     done = run(cache, *SMALL, "--layer-decay", 0, "--out", tmp_path / "run", code=2)
     assert done.stderr == "train: --layer-decay is 0; expected more than 0, and 1 or less\n"

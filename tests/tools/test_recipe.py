@@ -1,5 +1,6 @@
 """train --recipe and the tricks that it is made of: that flags are taken, printed and replaced, that averages and views reach
 the results, and that a small form of the recipe learns CIFAR-10."""
+import csv
 import json
 import os
 import pathlib
@@ -87,6 +88,29 @@ def test_an_average_is_evaluated_saved_and_resumed(cache, tmp_path):
     run(cache, *SMALL, "--epochs", 1, "--out", tmp_path / "other")
     message = run(cache, "-e", "--resume", tmp_path / "other", "--average", "ema", "--out", tmp_path / "e", code=2).stderr
     assert "a checkpoint without an average of the weights; expected no --average" in message and message.count("\n") == 1
+
+
+@pytest.mark.parametrize("mode", [[], ["--mode", "pipeline(micro-batches=2)", "--nproc", 2]])
+def test_the_weights_are_evaluated_and_saved_beside_the_average(cache, tmp_path, mode):
+    flags = [*SMALL, "--schedule", "constant", "--epochs", 2, *mode]
+    out, plain, alone = tmp_path / "run", tmp_path / "plain", tmp_path / "alone"
+    printed = run(cache, *flags, "--average", "ema(decay=0.9,every=3)", "--out", out).stdout
+    run(cache, *flags, "--out", plain)
+    assert (out / "model-unaveraged.safetensors").read_bytes() == (plain / "model.safetensors").read_bytes()
+    for beside, weights in zip(metrics(out), metrics(plain)):
+        for key in ("test_loss", "test_accuracy"):
+            assert beside.get(f"{key}_of_weights") == weights.get(key)
+    assert metrics(out)[-1]["test_loss"] != metrics(plain)[-1]["test_loss"]
+    found, of_weights = summary(out), summary(plain)
+    assert found["of_weights"] == {"test_loss": of_weights["test_loss"], "accuracy": of_weights["accuracy"]}
+    assert f"Of the weights, whose average that is: accuracy {100 * of_weights['accuracy']:.2f} %\n" in printed
+    with open(out / "metrics.csv") as file:
+        row = list(csv.DictReader(file))[-1]
+    assert float(row["test_accuracy_of_weights"]) == pytest.approx(of_weights["accuracy"])
+    assert float(row["test_loss_of_weights"]) == pytest.approx(of_weights["test_loss"], rel=1e-5)
+    run(cache, *flags, "--average", "ema(decay=0.9,every=3,beside=false)", "--out", alone)
+    assert (alone / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+    assert "of_weights" not in summary(alone) and not (alone / "model-unaveraged.safetensors").exists()
 
 
 def test_a_run_goes_on_with_the_kind_of_its_average_alone(cache, tmp_path):

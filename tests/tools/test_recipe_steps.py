@@ -10,6 +10,8 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
+from torch.optim import lr_scheduler, swa_utils
+from torchvision import models
 
 from train_tool import run
 
@@ -155,6 +157,36 @@ def test_steps_of_cifar10_94_curriculum(tmp_path):
     found = steps_of_recipe("cifar10-94-curriculum", tmp_path, state, 3, "--arch", "airbench(width=0.125,activation=silu,norm-momentum=0.4434)",
                             "--augment", f"resize(size={SIDE},filter=bilinear),normalize", "--size-schedule", f"0:9,2:{SIDE}")
     expect_steps(found, airbench_steps(CURRICULUM, state, lambda step: smaller if step < 2 else images, labels, 3), state)
+
+
+def test_steps_of_imagenet_resnet50_v2(tmp_path):
+    """Beside what torchvision's references/classification/train.py does with its flags, but for the weight decay of the last bias;
+    one step per epoch of 32 pictures, four times each, without what is drawn at random, with a shorter average, and ResNet-18."""
+    images, labels = pictures(tmp_path / "in", 32)
+    torch.manual_seed(4)
+    model = models.resnet18(num_classes=CLASSES).train()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    epochs, decay = 8, 0.5
+    norms = [p for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d) for p in module.parameters()]
+    free = norms + [model.fc.bias]
+    others = [p for p in model.parameters() if all(p is not one for one in free)]
+    sgd = torch.optim.SGD([{"params": others}, {"params": free, "weight_decay": 0}], lr=0.5, momentum=0.9, weight_decay=2e-5)
+    warm_up = lr_scheduler.LinearLR(sgd, start_factor=0.01, total_iters=5)
+    schedule = lr_scheduler.SequentialLR(sgd, [warm_up, lr_scheduler.CosineAnnealingLR(sgd, T_max=epochs - 5, eta_min=0)], [5])
+    average = swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(decay), use_buffers=True)
+    average.update_parameters(model)
+    for step in range(1, epochs + 1):
+        sgd.zero_grad()
+        functional.cross_entropy(model(images), labels, label_smoothing=0.1).backward()
+        sgd.step()
+        schedule.step()
+        if step % 2 == 0:
+            average.update_parameters(model)
+    found = steps_of_recipe("imagenet-resnet50-v2", tmp_path, {name: value for name, value in state.items() if value.dim() > 0}, epochs,
+                            "--arch", "resnet18", "-b", 128, "--sampler", "repeat(n=4)", "--augment", "normalize", "--eval-augment", "normalize",
+                            "--size-schedule", "", "--average", f"ema(decay={decay},every=2)")
+    expect_steps(found, {name: value.detach() for name, value in model.named_parameters()}, state)
+    expect_steps(found, {name: value.detach() for name, value in average.module.named_parameters()}, state, "average.")
 
 
 BATCH, WIDTHS = 512, {"prep": (27, 8), "layer1": (8, 16), "residual1.0": (16, 16), "residual1.1": (16, 16), "layer2": (16, 32),

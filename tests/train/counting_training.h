@@ -12,6 +12,7 @@
 #include "loader/order/partition.h"
 #include "train/comm/comm.h"
 #include "train/feed/feeder.h"
+#include "train/nn/precision.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
@@ -31,6 +32,7 @@ class CountingStrategy final : public Strategy {
     if (on_step) on_step();
     const double loss = steps.size() == diverges_at ? NAN : static_cast<double>((batch.index + 1) * batch.count);
     StepSums sums{torch::tensor(loss), torch::tensor(batch.count / 2)};
+    sums.is_skipped = overflows_above > 0 && scales.back() > overflows_above;
     if (std::exchange(is_measured_, false)) sums.compression_error = torch::tensor(0.25);
     return sums;
   }
@@ -39,6 +41,7 @@ class CountingStrategy final : public Strategy {
     is_measured_ = true;
   }
   void average_weights(double decay, bool restarts) override { averaged.emplace_back(steps.size(), decay, restarts); }
+  void compute_in(const Precision& precision) override { scales.push_back(precision.gradient_scale); }
   torch::Tensor evaluate(DeviceBatch& batch) override {
     // It predicts class 1 for every row, which is right where the label is 1.
     return torch::tensor({0.0f, 5.0f, 0.0f}).expand({batch.rows, 3});
@@ -52,6 +55,8 @@ class CountingStrategy final : public Strategy {
   std::vector<double> learning_rates;
   std::vector<std::tuple<size_t, double, bool>> averaged;  // steps of this process so far, decay, restarts
   std::vector<size_t> measured;  // steps of this process, from 1, before which it was asked to measure
+  std::vector<double> scales;    // of gradients, in the order in which they were set
+  double overflows_above = 0;    // a step with a greater scale is skipped; 0: none
   std::function<void()> on_step;
   size_t diverges_at = 0;  // the step of this process, from 1, whose loss is not finite; 0: none
 

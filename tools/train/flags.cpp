@@ -73,7 +73,9 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
          "rest of the steps stays; "
          "onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / divide and down to "
          "--lr / divide / final; polynomial(power=1,floor=0): down to the factor floor; cosine(floor=0); "
-         "step(every=30,gamma=0.1): times gamma after so many epochs. cosine, step, polynomial and constant may begin "
+         "step(every=30,gamma=0.1): times gamma after so many epochs; plateau(factor=0.1,patience=10): times factor "
+         "when "
+         "evaluations get no better. plateau, cosine, step, polynomial and constant may begin "
          "with warmup=EPOCHS, warmup-start=0.01, warmup-kind=linear|constant, warmup-inside=false, and per=step|epoch "
          "says how often the rate changes")
       ->capture_default_str()

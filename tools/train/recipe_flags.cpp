@@ -17,10 +17,10 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
                  concat("take the flags of this recipe, which are printed; those that are typed as well replace them: ",
                         join(recipe_names())))
       ->group(group);
-  app.add_option(
-         "--precision", o.precision,
-         "what convolutions and linear layers compute in: f32; tf32; bf16; f16(scale=1024), where gradients are "
-         "so many times as large on their way. Parameters, BatchNorm, logits and the loss are f32 in each")
+  app.add_option("--precision", o.precision,
+                 "what convolutions and linear layers compute in: f32; tf32; bf16; f16, where gradients are scaled on "
+                 "their way: by a scale that adapts, f16(init=65536,every=2000), or stays, f16(scale=1024). "
+                 "Parameters, BatchNorm, logits and the loss are f32 in each")
       ->capture_default_str()
       ->group(group);
   app.add_flag("--channels-last", o.is_channels_last,
@@ -52,8 +52,10 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option(
          "--average", o.average,
-         "mean of the weights of earlier steps, which is evaluated and saved in their place: "
-         "'ema(decay=0.99,every=5)' keeps 0.99 of it every 5 steps; 'lookahead(decay=0.99,every=5)' also goes "
+         "mean of the weights of earlier steps, which is evaluated and saved: 'ema(decay=0.99,every=5)' keeps 0.99 of "
+         "it "
+         "every 5 steps, and the weights are evaluated and saved beside it unless beside=false; "
+         "'lookahead(decay=0.99,every=5)' also goes "
          "on from it; with power=P, decay is multiplied by the share of the steps that are done, to the power P")
       ->group(group);
   app.add_option("--tta", o.test_views,

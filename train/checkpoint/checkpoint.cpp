@@ -15,6 +15,38 @@ constexpr const char* kKey = "penstock";
 constexpr const char* kModelPrefix = "model.";
 constexpr const char* kAveragePrefix = "average.";
 
+nlohmann::json to_json(const PlateauState& state) {
+  return {{"factor", state.factor},
+          {"best", state.best ? nlohmann::json(*state.best) : nlohmann::json()},
+          {"bad_epochs", state.bad_epochs},
+          {"cooldown", state.cooldown}};
+}
+
+PlateauState plateau_from(const nlohmann::json& json) {
+  PlateauState state;
+  json.at("factor").get_to(state.factor);
+  if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
+  json.at("bad_epochs").get_to(state.bad_epochs);
+  json.at("cooldown").get_to(state.cooldown);
+  if (!(state.factor >= 0 && state.factor <= 1) || state.bad_epochs < 0 || state.cooldown < 0)
+    throw corrupt_error(
+        concat("plateau is ", json_text(json), "; expected a factor of 0 to 1, and epochs of 0 or more"));
+  return state;
+}
+
+nlohmann::json to_json(const GradientScale& scale) {
+  return {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"skipped_steps", scale.skipped_steps}};
+}
+
+GradientScale scale_from(const nlohmann::json& json) {
+  const GradientScale scale{json.at("scale").get<double>(), json.at("good_steps").get<int64_t>(),
+                            json.at("skipped_steps").get<int64_t>()};
+  if (!(scale.scale >= 1) || scale.good_steps < 0 || scale.skipped_steps < 0)
+    throw corrupt_error(
+        concat("gradient_scale is ", json_text(json), "; expected a scale of 1 or more, and steps of 0 or more"));
+  return scale;
+}
+
 nlohmann::json to_json(const CheckpointInfo& info) {
   const auto& position = info.position;
   nlohmann::json json{
@@ -42,6 +74,8 @@ nlohmann::json to_json(const CheckpointInfo& info) {
   // Checkpoints of earlier versions lack the key, and those of sgd have not changed by a byte.
   if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
   if (!info.average.empty()) json["average"] = info.average;
+  if (position.plateau) json["plateau"] = to_json(*position.plateau);
+  if (position.scale) json["gradient_scale"] = to_json(*position.scale);
   if (!info.data.empty()) json["data"] = info.data;
   if (!info.selection.empty()) json["selection"] = info.selection;
   return json;
@@ -72,6 +106,8 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   json.at("augment").get_to(info.augment);
   info.optimizer = json.value("optimizer", info.optimizer);
   info.average = json.value("average", info.average);
+  if (json.contains("plateau")) position.plateau = plateau_from(json.at("plateau"));
+  if (json.contains("gradient_scale")) position.scale = scale_from(json.at("gradient_scale"));
   info.data = json.value("data", info.data);
   info.selection = json.value("selection", info.selection);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
@@ -123,8 +159,9 @@ NamedTensors without_prefix(const NamedTensors& sizes, const std::string& prefix
 StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info)
     : file_(path, sizes, {{kKey, json_text(to_json(info))}}) {}
 
-StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch)
-    : prefix_(weights_prefix(sizes)), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
+StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch, Which which)
+    : prefix_(which == Which::kWeights ? kModelPrefix : weights_prefix(sizes)),
+      file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
 
 void StateFile::put(const std::string& name, const torch::Tensor& tensor) {
   if (name.starts_with(prefix_)) file_.put(name.substr(prefix_.size()), tensor);

@@ -12,7 +12,9 @@
 #include <optional>
 #include <string>
 
+#include "train/nn/gradient_scale.h"
 #include "train/nn/shape.h"
+#include "train/options/plateau.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/tensor/tensor_file.h"
 
@@ -26,6 +28,8 @@ struct Position {
   double loss_sum = 0;
   int64_t correct_count = 0, sample_count = 0;
   std::optional<double> best_accuracy;  ///< The best of the evaluations so far.
+  std::optional<PlateauState> plateau;  ///< With --schedule plateau.
+  std::optional<GradientScale> scale;   ///< With --precision f16 whose scale adapts.
 };
 
 /// What a checkpoint says about the run that wrote it, in addition to its tensors.
@@ -62,9 +66,11 @@ class StateFile {
  public:
   /// A checkpoint: all tensors under their names, and `info` as JSON under the metadata key "penstock".
   StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info);
-  /// Only the model, or its average if there is one, with parameter and buffer names without a prefix
+  /// Only the model, with `which` its average if there is one, with parameter and buffer names without a prefix
   /// (`conv1.weight`), as --pretrained and other programs read them.
-  StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch);
+  enum class Which { kAverage, kWeights };
+  StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch,
+            Which which = Which::kAverage);
 
   /// Writes it if it belongs into the file. Requires that this is its first time.
   void put(const std::string& name, const torch::Tensor& tensor);

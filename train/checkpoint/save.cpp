@@ -38,11 +38,19 @@ void write_checkpoint(const Saved& saved, const std::filesystem::path& path, con
   if (file) file->commit();
 }
 
-void write_model(const Saved& saved, const std::filesystem::path& path, const std::string& arch) {
-  std::optional<StateFile> file;
-  if (saved.comm.rank() == 0) file.emplace(path, saved.strategy.state_sizes(), arch);
-  saved.strategy.for_each_state([&](const std::string& name, const torch::Tensor& tensor) { file->put(name, tensor); });
+void write_model(const Saved& saved, const std::filesystem::path& out, const std::string& arch, bool with_unaveraged) {
+  std::optional<StateFile> file, unaveraged;
+  const bool is_first = saved.comm.rank() == 0;
+  const NamedTensors sizes = saved.strategy.state_sizes();
+  if (is_first) file.emplace(out / kModelFile, sizes, arch);
+  if (is_first && with_unaveraged)
+    unaveraged.emplace(out / kUnaveragedModelFile, sizes, arch, StateFile::Which::kWeights);
+  saved.strategy.for_each_state([&](const std::string& name, const torch::Tensor& tensor) {
+    file->put(name, tensor);
+    if (unaveraged) unaveraged->put(name, tensor);
+  });
   if (file) file->commit();
+  if (unaveraged) unaveraged->commit();
 }
 
 }  // namespace penstock

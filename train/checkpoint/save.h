@@ -25,7 +25,11 @@ struct Saved {
 void write_checkpoint(const Saved& saved, const std::filesystem::path& path, const CheckpointInfo& info,
                       const TrainOptions& options);
 
-/// Collective: rank 0 writes the model alone. Errors: io_error at rank 0.
-void write_model(const Saved& saved, const std::filesystem::path& path, const std::string& arch);
+inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kUnaveragedModelFile = "model-unaveraged.safetensors";
+
+/// Collective: rank 0 writes the model alone, or its average if there is one, into `out`, and `with_unaveraged` the
+/// weights beside the average. Errors: io_error at rank 0.
+void write_model(const Saved& saved, const std::filesystem::path& out, const std::string& arch, bool with_unaveraged);
 
 }  // namespace penstock

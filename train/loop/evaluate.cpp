@@ -19,11 +19,22 @@ std::string Score::key() const {
   return key;
 }
 
-std::vector<std::string> score_keys(const Loss& loss, int64_t outputs) {
+std::vector<std::string> score_keys(const Loss& loss, int64_t outputs, bool beside_average) {
   std::vector<std::string> keys;
-  for (const auto& name : loss.metric(outputs)->names())
-    if (name != "accuracy") keys.push_back(Score{name, 0}.key());
+  Evaluation of_weights{.scores = {}};
+  for (const auto& name : loss.metric(outputs)->names()) {
+    of_weights.scores.push_back({name, 0});
+    if (name != "accuracy") keys.push_back(of_weights.scores.back().key());
+  }
+  std::vector<std::pair<std::string, double>> beside;
+  if (beside_average) add_scores_of_weights(of_weights, beside);
+  for (const auto& [key, value] : beside) keys.push_back(key);
   return keys;
+}
+
+void add_scores_of_weights(const Evaluation& evaluation, std::vector<std::pair<std::string, double>>& scores) {
+  scores.emplace_back("loss_of_weights", evaluation.loss);
+  for (const auto& score : evaluation.scores) scores.emplace_back(score.key() + "_of_weights", score.value);
 }
 
 std::optional<double> Evaluation::accuracy() const {
@@ -120,6 +131,14 @@ std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feede
     result.class_scores.push_back(std::isnan(score) ? std::nullopt : std::optional(score));
   }
   return result;
+}
+
+std::optional<Evaluation> evaluate_weights(Strategy& strategy,
+                                           const std::function<std::optional<Evaluation>()>& evaluate) {
+  strategy.evaluate_average(false);
+  auto evaluation = evaluate();
+  strategy.evaluate_average(true);
+  return evaluation;
 }
 
 }  // namespace penstock

@@ -23,8 +23,9 @@ struct Score {
   std::string key() const;  ///< For JSON: "mean_average_precision".
 };
 
-/// The keys of the scores that evaluations by `loss` give beside the accuracy, of models with so many outputs.
-std::vector<std::string> score_keys(const Loss& loss, int64_t outputs);
+/// The keys of the scores that evaluations by `loss` give beside the accuracy, of models with so many outputs; with
+/// `beside_average` those of add_scores_of_weights() as well.
+std::vector<std::string> score_keys(const Loss& loss, int64_t outputs, bool beside_average = false);
 
 struct Evaluation {
   int64_t sample_count = 0;
@@ -38,6 +39,9 @@ struct Evaluation {
   /// Whether these weights are better than those of the `best` first score so far.
   bool is_better_than(std::optional<double> best) const;
 };
+
+/// Adds loss and scores of the weights beside their average: "loss_of_weights", "accuracy_of_weights".
+void add_scores_of_weights(const Evaluation& evaluation, std::vector<std::pair<std::string, double>>& scores);
 
 /// Rows per rank in a batch of an evaluation, if `-b` asks for no more: small pictures fill a processor only in large
 /// batches. 256 of 64 x 64 pixels or less, 20 of 224 x 224; never more than there are samples for a rank.
@@ -58,5 +62,9 @@ struct EvaluationCalls {
 std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
                                    int64_t output_count, const torch::Device& device, int64_t pass,
                                    const EvaluationCalls& calls = {}, TestViews views = TestViews::kNone);
+
+/// What `evaluate` says of the weights, where the strategy would use their average.
+std::optional<Evaluation> evaluate_weights(Strategy& strategy,
+                                           const std::function<std::optional<Evaluation>()>& evaluate);
 
 }  // namespace penstock

@@ -9,9 +9,11 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/loader.h"
+#include "train/loop/adaptation.h"
 #include "train/loop/cuda_graph.h"
 #include "train/loop/cuda_graph_step.h"
 #include "train/loop/readiness.h"
+#include "train/loop/step_totals.h"
 #include "train/loop/stop.h"
 #include "train/options/average.h"
 #include "train/options/divergence.h"
@@ -20,33 +22,6 @@
 
 namespace penstock {
 namespace {
-
-/// The times and counts of some steps.
-struct Times {
-  StepTimes ms;
-  int64_t step_count = 0, sample_count = 0;
-
-  void add(const Times& other) {
-    ms.add(other.ms);
-    step_count += other.step_count;
-    sample_count += other.sample_count;
-  }
-  double total_ms() const { return ms.total(); }
-  double load_ms() const { return ms[Phase::kWait] + ms[Phase::kHostToDevice]; }
-  double a_step(double total) const { return step_count > 0 ? total / static_cast<double>(step_count) : 0; }
-  StepTimes a_step() const {
-    StepTimes mean;
-    mean.add(ms, step_count > 0 ? 1.0 / static_cast<double>(step_count) : 0);
-    return mean;
-  }
-  double images_per_second() const { return total_ms() > 0 ? 1e3 * static_cast<double>(sample_count) / total_ms() : 0; }
-};
-
-/// Sums over samples; after a reduction, over those of all ranks.
-struct Sums {
-  double loss = 0;
-  int64_t correct_count = 0, sample_count = 0;
-};
 
 class Training {
  public:
@@ -59,6 +34,7 @@ class Training {
         vote_(parts.comm, parts.device),
         batch_count_(parts.feeder.batches_per_epoch()),
         device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {
+    begin_adaptation(options, parts.strategy, at_);
     if (at_.batch > 0) learning_rate_ = rate_of_step(done_steps() - 1);
     if (options.captures_steps) begin_capture();
   }
@@ -91,6 +67,7 @@ class Training {
       log(concat("epoch ", at_.epoch + 1, ": pictures of size ", size, " (--size-schedule)"));
     is_saved_ = false;
     result_.evaluation.reset();
+    result_.of_weights.reset();
     parts_.recorder.restart();
     while (result_.stop_signal == 0) {
       if (parts_.profile != nullptr) start_profile_if_due();
@@ -104,7 +81,8 @@ class Training {
   }
 
   double rate_of_step(int64_t step) const {
-    return options_.learning_rate * schedule_.factor(step, options_.epochs * batch_count_, batch_count_);
+    const double factor = schedule_.factor(step, options_.epochs * batch_count_, batch_count_);
+    return options_.learning_rate * (at_.plateau ? factor * at_.plateau->factor : factor);
   }
 
   /// Steps up to here with the present number of batches per epoch. A run that was resumed with another batch size has
@@ -118,7 +96,7 @@ class Training {
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
     own_corrupt_since_read_ += batch.corrupt_count;
-    if (options_.clip->is_on()) gradient_norms_.push_back(parts_.strategy.gradient_norm());
+    if (options_.clip->is_on() && !was_skipped_) gradient_norms_.push_back(parts_.strategy.gradient_norm());
     since_read_.sample_count += batch.global_count;
     window_.sample_count += batch.global_count;
     ++window_.step_count;
@@ -136,6 +114,8 @@ class Training {
   int64_t step_and_add(const DeviceBatch& batch) {
     const StepSums sums = parts_.strategy.step(batch);
     compression_error_ = sums.compression_error;
+    was_skipped_ = sums.is_skipped;
+    adapt_scale(options_, was_skipped_, parts_.strategy, at_);
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
     return sums.count;
@@ -193,14 +173,22 @@ class Training {
     take_times();
     printed_ = {};
     printed_times_ = {};
-    const Sums sums{at_.loss_sum, at_.correct_count, at_.sample_count};
+    const SampleTotals sums{at_.loss_sum, at_.correct_count, at_.sample_count};
     const bool was_evaluated = !is_evaluation_due() || evaluate();
     parts_.recorder.restart();
     if (!was_evaluated) return;
     report(Metrics::Kind::kEpoch, sums, epoch_, result_.evaluation);
     result_.epoch_seconds.push_back(epoch_.total_ms() * 1e-3);
+    if (result_.evaluation) {
+      const std::string line = follow_plateau(options_, *result_.evaluation, at_);
+      if (!line.empty()) log(line);
+    }
     const bool was_last_step_due = is_step_due();
-    at_ = {.epoch = at_.epoch + 1, .step = at_.step, .best_accuracy = at_.best_accuracy};
+    at_ = {.epoch = at_.epoch + 1,
+           .step = at_.step,
+           .best_accuracy = at_.best_accuracy,
+           .plateau = at_.plateau,
+           .scale = at_.scale};
     const auto& evaluation = result_.evaluation;
     const bool is_best = evaluation && evaluation->is_better_than(at_.best_accuracy);
     if (is_best) at_.best_accuracy = evaluation->scores.front().value;
@@ -217,7 +205,9 @@ class Training {
   bool evaluate() {
     const auto goes_on = [this] { return (result_.stop_signal = vote_.ask()) == 0; };
     if (result_.stop_signal == 0) result_.evaluation = parts_.evaluate(at_.epoch, goes_on);
-    return result_.evaluation.has_value();
+    if (!result_.evaluation || !average_.is_beside) return result_.evaluation.has_value();
+    result_.of_weights = evaluate_weights(parts_.strategy, [&] { return parts_.evaluate(at_.epoch, goes_on); });
+    return result_.of_weights.has_value();
   }
 
   /// With --epochs 0 the initial weights are what a run is made for.
@@ -280,31 +270,28 @@ class Training {
                               text_of_divergence(options_, "a finite one")));
   }
 
-  static double loss_of(const Sums& sums) {
-    return sums.sample_count > 0 ? sums.loss / static_cast<double>(sums.sample_count) : 0;
-  }
-
   /// Adds the times since the last call to all sums that contain them, and restarts the recorder.
   void take_times() {
-    const Times times = times_now(true);
-    for (Times* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
+    const TimeTotals times = times_now(true);
+    for (TimeTotals* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
     window_ = {};
     parts_.recorder.restart();
   }
 
-  Times times_now(bool is_complete) const {
-    Times times = window_;
+  TimeTotals times_now(bool is_complete) const {
+    TimeTotals times = window_;
     times.ms = parts_.recorder.times(is_complete);
     return times;
   }
 
-  void report(Metrics::Kind kind, const Sums& sums, const Times& times, const std::optional<Evaluation>& evaluation) {
+  void report(Metrics::Kind kind, const SampleTotals& sums, const TimeTotals& times,
+              const std::optional<Evaluation>& evaluation) {
     if (!parts_.on_metrics) return;
     Metrics metrics{.kind = kind,
                     .epoch = at_.epoch + 1,
                     .epoch_count = options_.epochs,
                     .step = at_.step,
-                    .loss = loss_of(sums),
+                    .loss = sums.mean_loss(),
                     .learning_rate = learning_rate_,
                     .seconds = times.total_ms() * 1e-3,
                     .images_per_second = times.images_per_second(),
@@ -322,6 +309,7 @@ class Training {
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy();
     if (evaluation && !metrics.test_accuracy)
       for (const auto& score : evaluation->scores) metrics.test_scores.emplace_back(score.key(), score.value);
+    if (evaluation && result_.of_weights) add_scores_of_weights(*result_.of_weights, metrics.test_scores);
     if (kind == Metrics::Kind::kStep && compression_error_.defined())
       metrics.compression_error = compression_error_.item<double>();
     metrics.gradient_norms = take_gradient_norms();
@@ -346,7 +334,7 @@ class Training {
 
   void show_progress() {
     if (parts_.progress == nullptr || !parts_.progress->is_due()) return;
-    Times times = epoch_;
+    TimeTotals times = epoch_;
     times.add(times_now(false));
     const int64_t steps_left = options_.epochs * batch_count_ - done_steps();
     parts_.progress->show({.epoch = at_.epoch + 1,
@@ -367,17 +355,18 @@ class Training {
   StopVote vote_;
   int64_t batch_count_;
   torch::Tensor device_sums_;                  // f64: loss and correct, of this rank since the last read
-  Sums since_read_;                            // only sample_count is used: samples of all ranks since the last read
+  SampleTotals since_read_;                    // only sample_count is used: samples of all ranks since the last read
   int64_t own_since_read_ = 0;                 // samples of this rank since the last read
   int64_t own_corrupt_since_read_ = 0;         // those that are corrupt
   int64_t corrupt_count_ = 0, row_count_ = 0;  // of all ranks, since this process began
-  Sums printed_;                               // sums of all ranks since the last step record
-  Times window_;                               // counts since take_times(); the recorder still has the times
-  Times printed_times_, epoch_, all_;
+  SampleTotals printed_;                       // sums of all ranks since the last step record
+  TimeTotals window_;                          // counts since take_times(); the recorder still has the times
+  TimeTotals printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
   std::vector<torch::Tensor> gradient_norms_;  // of the steps since the last record
   torch::Tensor compression_error_;            // of the last step; undefined: it was not measured
+  bool was_skipped_ = false;                   // the last step, because of an overflow
   int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are

@@ -56,6 +56,7 @@ struct TrainResult {
   int64_t step_count = 0;                    ///< Steps of this process.
   int64_t replay_count = 0;                  ///< How many of them were replays of a graph on the device.
   std::optional<Evaluation> evaluation;      ///< The last one, if it was made with the final parameters.
+  std::optional<Evaluation> of_weights;      ///< With it, beside an average: that of the weights.
 };
 
 /// Trains from `start` to the end of the last epoch, or to a stop signal.

@@ -44,7 +44,8 @@ struct Metrics {
   bool is_emulated = false;  ///< is_emulated().
   bool learns = true;        ///< False with an emulated step: loss and accuracy then mean nothing.
   std::optional<double> test_loss = {}, test_accuracy = {};
-  std::vector<std::pair<std::string, double>> test_scores = {};  ///< Other metrics: "mean_average_precision".
+  /// Other metrics: "mean_average_precision"; and beside an average of the weights "accuracy_of_weights".
+  std::vector<std::pair<std::string, double>> test_scores = {};
   /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.
   std::optional<double> compression_error = {};
   /// The norm of the gradients of each step since the last record of any kind, before they were clipped. Empty without

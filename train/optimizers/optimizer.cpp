@@ -2,6 +2,7 @@
 #include "train/optimizers/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace penstock {
 namespace {
@@ -44,6 +45,13 @@ void Optimizer::clip() {
   const auto gradients = gradients_of(context_.parameters);
   gradient_norm_ = context_.sum_over_model(context_.squared_norms({gradients}).select(1, 0)).sqrt();
   clip_gradients(context_.clip, context_.parameters, gradients, gradient_norm_);
+}
+
+torch::Tensor Optimizer::overflow() const {
+  at::NoGradGuard no_grad;
+  const auto gradients = gradients_of(context_.parameters);
+  if (gradients.empty()) return torch::zeros({}, torch::kFloat64);
+  return at::stack(at::_foreach_norm(gradients, HUGE_VAL)).isfinite().all().logical_not().to(torch::kFloat64);
 }
 
 void Optimizer::step() {

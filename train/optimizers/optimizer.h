@@ -84,6 +84,8 @@ class Optimizer {
   /// The norm of all gradients of the model in the last step, before they were clipped: f64 scalar. Undefined without
   /// clipping.
   const torch::Tensor& gradient_norm() const { return gradient_norm_; }
+  /// 1 where some gradient is not finite, otherwise 0: f64 scalar. Requires that all gradients are defined.
+  torch::Tensor overflow() const;
   /// For checkpoints, which also write to it.
   OptimizerState& state() { return state_; }
 

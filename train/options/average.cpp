@@ -18,12 +18,13 @@ AverageOptions parse_average(const std::string& text) {
   const Spec typed = parse_spec("average", text);
   if (typed.name() != "ema" && typed.name() != "lookahead")
     throw config_error(concat("--average: ", unknown_name("average", typed.name(), {"ema", "lookahead"})));
-  const Spec spec = typed.with_keys({"decay", "every", "power"});
+  const Spec spec = typed.with_keys({"decay", "every", "power", "beside"});
   const AverageOptions options{.name = spec.name(),
                                .every = spec.get("every", 5),
                                .decay = spec.get("decay", 0.99),
                                .power = spec.get("power", 0.0),
-                               .restarts = spec.name() == "lookahead"};
+                               .restarts = spec.name() == "lookahead",
+                               .is_beside = spec.get("beside", spec.name() == "ema")};
   const auto refuse = [&](const char* key, double value, const char* expected) {
     throw config_error(concat("--average ", spec.name(), ": ", key, " is ", value, "; expected ", expected));
   };

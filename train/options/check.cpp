@@ -52,6 +52,18 @@ void check_exact(const TrainOptions& options) {
                               "expected one of the two"));
 }
 
+/// Whether there are data to evaluate on is known when they are open.
+void check_plateau(const TrainOptions& options) {
+  if (options.schedule->plateau() == nullptr || options.only_evaluates) return;
+  if (!options.evaluates_each_epoch)
+    throw config_error(concat("--schedule is ", options.schedule,
+                              " with --eval-at-end: it follows the evaluation of each epoch; expected one of the two"));
+  if (!options.emulation.learns())
+    throw config_error(concat("--schedule is ", options.schedule,
+                              " with --emulate-step, which learns nothing and is not evaluated; expected one of the ",
+                              "two"));
+}
+
 void check_new_head(const TrainOptions& options) {
   if (!options.has_new_head) return;
   if (options.pretrained.empty())
@@ -106,6 +118,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   if (options.epochs > 0 && options.schedule->warmup_epochs() > static_cast<double>(options.epochs))
     throw config_error(concat("--schedule is ", options.schedule, " with --epochs ", options.epochs,
                               ": the run would end in its warm-up; expected one that is not longer than the run"));
+  check_plateau(options);
   check_new_head(options);
   check_exact(options);
   if (options.profile_steps > 0 && options.only_evaluates)

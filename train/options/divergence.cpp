@@ -13,9 +13,10 @@ std::string text_of_divergence(const TrainOptions& options, const std::string& e
   std::vector<std::string> advice;
   if (precision.dtype == c10::kHalf) {
     constexpr double kSmallest = 1, kStep = 8;  // of the scale
-    fact += concat(", or overflowed f16, where ", precision.gradient_scale,
-                   " times a gradient, and every activation, must be below 65,504");
-    if (precision.gradient_scale / kStep >= kSmallest)
+    fact += concat(", or overflowed f16, where ",
+                   precision.adapts() ? "" : concat(precision.gradient_scale, " times a gradient, and "),
+                   "every activation", precision.adapts() ? " " : ", ", "must be below 65,504");
+    if (!precision.adapts() && precision.gradient_scale / kStep >= kSmallest)
       advice.push_back(concat("--precision 'f16(scale=", precision.gradient_scale / kStep, ")'"));
     advice.push_back("--precision bf16");
   }

@@ -45,6 +45,7 @@ bool is_second(const Spec& spec, const char* key, const char* first, const char*
 /// The keys of `name` besides those of the warm-up.
 std::vector<std::string> own_keys(const std::string& name) {
   if (name == "cosine") return {"floor"};
+  if (name == "plateau") return PlateauRule::keys();
   if (name == "polynomial") return {"power", "floor"};
   return name == "step" ? std::vector<std::string>{"every", "gamma"} : std::vector<std::string>();
 }
@@ -56,7 +57,7 @@ double half_cosine(double from, double to, double done) {
 }  // namespace
 
 std::vector<std::string> RateSchedule::names() {
-  return {"constant", "cosine", "onecycle", "polynomial", "step", "triangular"};
+  return {"constant", "cosine", "onecycle", "plateau", "polynomial", "step", "triangular"};
 }
 
 RateSchedule::RateSchedule(const std::string& text) {
@@ -81,6 +82,7 @@ RateSchedule::RateSchedule(const std::string& text) {
     auto keys = own_keys(name_);
     keys.insert(keys.end(), {"warmup", "warmup-start", "warmup-kind", "warmup-inside", "per"});
     spec = spec.with_keys(keys);
+    if (name_ == "plateau") plateau_.emplace(spec);
     const bool falls = name_ == "cosine" || name_ == "polynomial";
     if (falls) floor_ = checked(spec, "floor", 0, 0, 1, "a factor, 0 to 1");
     if (name_ == "polynomial") power_ = checked(spec, "power", 1, 0, 100, "0 to 100");

@@ -1,9 +1,12 @@
-// Learning-rate schedules: pure functions of the step, so that a resumed run needs no state for them.
+// Learning-rate schedules: pure functions of the step, so that a resumed run needs no state for them; but for plateau.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "train/options/plateau.h"
 
 namespace penstock {
 
@@ -19,6 +22,7 @@ class Spec;
 ///     triangular(start=0,peak=0.5,end=0)      a straight line from `start` to 1 at t = peak, and one to `end` at t = 1
 ///     triangular(rest=R)                      the same with `end` at t = 1 - R, and from there on
 ///     onecycle(peak=0.3,divide=25,final=1e4)  a half cosine from 1/divide up to 1, and one to 1/(divide final)
+///     plateau                                 1; the run multiplies it by PlateauState::factor
 ///
 /// triangular is that of Page 2019, "How to train your ResNet", and of Jordan 2024, arXiv:2404.00498; as there, it
 /// turns at the step floor(peak * step_count). With peak=0 it falls from the first step on. onecycle is the policy of
@@ -42,6 +46,10 @@ class RateSchedule {
   /// has `epoch_steps`. The latter counts only with keys that are in epochs: warmup, every and per.
   double factor(int64_t step, int64_t step_count, int64_t epoch_steps = 1) const;
   double warmup_epochs() const { return warmup_.epochs; }
+  const PlateauRule* plateau() const { return plateau_ ? &*plateau_ : nullptr; }  ///< Null in other schedules.
+  /// Whether a plateau takes the evaluation after epoch `epoch` (from 0): not in the warm-up, as in timm, unless it is
+  /// inside.
+  bool counts_epoch(int64_t epoch) const { return warmup_.is_inside || static_cast<double>(epoch) >= warmup_.epochs; }
 
   static std::vector<std::string> names();
 
@@ -62,6 +70,7 @@ class RateSchedule {
   double rest_ = 0;                        // of triangular: the last share of the steps
   double floor_ = 0, power_ = 1;           // of cosine and polynomial
   double every_ = 0, gamma_ = 0;           // of step; epochs, 0: by shares of the run
+  std::optional<PlateauRule> plateau_;
   WarmUp warmup_;
   bool is_per_epoch_ = false;
 };

@@ -25,6 +25,11 @@ namespace {
 /// cifar10-94-resnet: bag_of_tricks.ipynb of Page 2019, "How to train your ResNet", part 8: 94.1 % in 10 epochs there.
 /// It divides the rate by 512 and adds up the losses of 512 pictures. Biases have 64 times the rate and a 64th of the
 /// weight decay; the average keeps 0.99^5 every 5 steps.
+///
+/// imagenet-resnet50-v2: the second recipe of torchvision, which its references/classification/README.md has for the
+/// weights ResNet50_Weights.IMAGENET1K_V2 (80.86 % there; Vryniotis 2021, "How to train state-of-the-art models using
+/// TorchVision's latest primitives"). Its average keeps 1 - (1 - 0.99998) x 1024 x 32 / 600 every 32 steps, as its
+/// train.py computes it, and its sampler takes 1,281,167 / 256 x 256 rows in an epoch, of which four are one picture.
 const std::map<std::string, std::vector<std::string>>& all_recipes() {
   static const std::map<std::string, std::vector<std::string>> recipes{
       {"cifar10-94",
@@ -118,10 +123,42 @@ const std::map<std::string, std::vector<std::string>>& all_recipes() {
         "--bias-decay",
         "7.8125e-06",
         "--average",
-        "ema(decay=0.95099005,every=5)",
+        "ema(decay=0.95099005,every=5,beside=false)",
         "--tta",
         "flip",
-        "--eval-at-end"}}};
+        "--eval-at-end"}},
+      {"imagenet-resnet50-v2",
+       {"--arch",
+        "resnet50",
+        "--epochs",
+        "600",
+        "--batch-size",
+        "1024",
+        "--sampler",
+        "repeat(n=4,rows=1281024)",
+        "--augment",
+        "random-resized-crop(size=224),flip,trivial-augment(filter=bilinear),erase(p=0.1,value=0.45),normalize,"
+        "mixup(alpha=0.2),cutmix(alpha=1,switch=0.5)",
+        "--size-schedule",
+        "0:176",
+        "--eval-augment",
+        "resize(size=232),center-crop(size=224),normalize",
+        "--label-smoothing",
+        "0.1",
+        "--optimizer",
+        "sgd",
+        "--momentum",
+        "0.9",
+        "--lr",
+        "0.5",
+        "--schedule",
+        "cosine(warmup=5,warmup-start=0.01,per=epoch)",
+        "--weight-decay",
+        "2e-05",
+        "--bias-decay",
+        "0",
+        "--average",
+        "ema(decay=0.9989077333,every=32)"}}};
   return recipes;
 }
 

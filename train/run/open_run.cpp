@@ -98,6 +98,11 @@ void check_data(const Setup& setup) {
   if (options.only_evaluates && setup.data.test->size() == 0)
     throw config_error(concat("--evaluate with --data ", options.data, ": 0 ", options.evaluated_split,
                               " samples; expected 1 or more"));
+  if (options.schedule->plateau() != nullptr && !options.only_evaluates &&
+      (!setup.data.test || setup.data.test->size() == 0))
+    throw config_error(concat("--schedule is ", options.schedule, " with --data ", options.data, ": ",
+                              setup.data.test ? "0 test samples" : setup.data.no_test,
+                              "; expected a test split, whose evaluation it follows"));
   if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
@@ -362,7 +367,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
                         .loss = make_loss(setup.options.loss.text(),
                                           {.label_smoothing = setup.options.label_smoothing, .data = &manifest}),
                         .keeps_average = !setup.options.average->name.empty(),
-                        .clip = *setup.options.clip};
+                        .clip = *setup.options.clip,
+                        .skips_overflows = setup.options.precision->adapts()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.h"
@@ -68,6 +69,11 @@ std::string short_text(double number) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g", number);
   return text;
+}
+
+/// A score of this evaluation, or of one of its classes.
+std::string score_text(const Evaluation& evaluation, double score) {
+  return evaluation.accuracy() ? percent_text(score, 2) : short_text(score);
 }
 
 /// {"mean_absolute_error": 1.25}.
@@ -158,6 +164,13 @@ std::string going_on_text(const Setup& setup) {
   return concat(text, is_single ? "" : concat(" --nproc ", ranks), world.has_rank_threads ? " --hosting threads" : "");
 }
 
+std::string stopped_text(const Setup& setup, const TrainResult& result, int64_t batches_per_epoch) {
+  const auto& at = result.position;
+  return concat("stopped by SIG", sigabbrev_np(result.stop_signal), " at epoch ", at.epoch + 1, ", step ", at.batch,
+                " of it", at.batch == batches_per_epoch ? ", before its evaluation" : "",
+                setup.options.emulation.learns() ? concat("; go on with ", going_on_text(setup)) : "");
+}
+
 std::string resumed_text(const Setup& setup) {
   if (!setup.checkpoint) return "";
   const Position& start = setup.info.position;
@@ -167,8 +180,7 @@ std::string resumed_text(const Setup& setup) {
 std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
   const LossTarget& target = setup.loss->target();
   const auto& names = setup.data.train->manifest().class_names;
-  const bool is_share = evaluation.accuracy().has_value();
-  const auto number = [&](double score) { return is_share ? percent_text(score, 2) : short_text(score); };
+  const auto number = [&](double score) { return score_text(evaluation, score); };
   std::string text;
   for (const auto& score : evaluation.scores)
     text += concat(text.empty() ? concat(score.name, " over the ", evaluation.sample_count, " ",
@@ -184,6 +196,20 @@ std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
                    score ? number(*score) : "no samples", "\n");
   }
   return text;
+}
+
+std::string skipped_text(const Position& position) {
+  if (!position.scale) return "";
+  return concat("f16: ", grouped(static_cast<uint64_t>(position.scale->skipped_steps)), " of ",
+                count_text(static_cast<size_t>(position.step), "step"),
+                " were skipped, because gradients overflowed; the scale ends at ", position.scale->scale, "\n");
+}
+
+std::string scores_of_weights_text(const Evaluation& evaluation) {
+  std::vector<std::string> scores;
+  for (const auto& score : evaluation.scores)
+    scores.push_back(concat(score.name, " ", score_text(evaluation, score.value)));
+  return concat("Of the weights, whose average that is: ", join(scores), "\n");
 }
 
 namespace {
@@ -287,6 +313,11 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["test_loss"] = evaluation->loss;
     json["test_samples"] = evaluation->sample_count;
   }
+  if (result != nullptr && result->of_weights) {
+    const Evaluation& weights = *result->of_weights;
+    json["of_weights"] = {{"test_loss", weights.loss}};
+    json["of_weights"].update(scores_json(weights));
+  }
   if (result != nullptr) {
     json["batch_norm_rows"] = rows_of_batch_norm(setup);
     json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times begin there
@@ -297,6 +328,10 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["images_per_second"] = result->images_per_second;
     json["epochs"] = result->position.epoch;
     json["steps"] = result->position.step;
+    if (const auto& scale = result->position.scale) {
+      json["skipped_steps"] = scale->skipped_steps;
+      json["gradient_scale"] = scale->scale;
+    }
     for (int phase = 0; phase < kPhaseCount; ++phase)
       json["phase_ms"][kPhaseNames[phase]] = result->a_step[Phase{phase}];
     json["hidden_communication_ms"] = result->a_step.hidden_communication();

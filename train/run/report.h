@@ -30,6 +30,9 @@ std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_cou
 /// starts them is said after a comma.
 std::string going_on_text(const Setup& setup);
 
+/// `stopped by SIGTERM at epoch 2, step 3 of it, before its evaluation; go on with ...`.
+std::string stopped_text(const Setup& setup, const TrainResult& result, int64_t batches_per_epoch);
+
 /// The total time has only the steps after --resume: " since epoch 3, step 10 of it, where --resume went on". ""
 /// without
 /// --resume.
@@ -38,6 +41,12 @@ std::string resumed_text(const Setup& setup);
 /// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class; or `Mean absolute error over the 10000 test
 /// samples: 1.25, root mean squared error 1.5`.
 std::string scores_text(const Setup& setup, const Evaluation& evaluation);
+
+/// `Of the weights, whose average that is: accuracy 98.50 %`; scores as above.
+std::string scores_of_weights_text(const Evaluation& evaluation);
+
+/// `f16: 2 of 1,000 steps were skipped, because gradients overflowed; the scale ends at 16384`.
+std::string skipped_text(const Position& position);
 
 /// One line per replica: `replica 1 on cuda:1: busy 87 %, peak memory 1.2 GB`. `memory_bytes` is that of the process,
 /// in which replicas on the CPU have theirs; `seconds` is the time of all steps.

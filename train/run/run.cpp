@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -195,7 +194,7 @@ class Run {
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout, setup_.info.position.epoch,
-                         score_keys(*setup_.loss, setup_.shape.classes)});
+                         score_keys(*setup_.loss, setup_.shape.classes, options_.average->is_beside)});
     gpu_use_ = watch_gpu(device_, [](const std::string& line) { std::cerr << concat("train: ", line, "\n"); });
     std::cout << opening_text(setup_, comm_.backend()) << mode_text(setup_, *strategy_, comm_.world_size())
               << std::flush;
@@ -258,20 +257,19 @@ class Run {
   int stopped(const TrainResult& result) {
     if (is_first_) {
       progress_.clear();
-      const auto& at = result.position;
-      std::cout << "stopped by SIG" << sigabbrev_np(result.stop_signal) << " at epoch " << at.epoch + 1 << ", step "
-                << at.batch << " of it";
-      if (at.batch == feeder_->batches_per_epoch()) std::cout << ", before its evaluation";
-      if (learns()) std::cout << "; go on with " << going_on_text(setup_);
-      std::cout << std::endl;
+      std::cout << stopped_text(setup_, result, feeder_->batches_per_epoch()) << std::endl;
     }
     return 128 + result.stop_signal;
   }
 
   int finish(TrainResult result) {
-    if (learns()) write_model({*strategy_, comm_, device_}, options_.out / "model.safetensors", options_.arch.text());
+    const bool is_beside = options_.average->is_beside;
+    if (learns()) write_model({*strategy_, comm_, device_}, options_.out, options_.arch.text(), is_beside);
     // A run that was resumed after its last epoch has trained nothing, but it evaluates.
-    if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
+    if (!result.evaluation && test_feeder_ && learns()) {
+      result.evaluation = evaluate(options_.epochs);
+      if (is_beside) result.of_weights = evaluate_weights(*strategy_, [this] { return evaluate(options_.epochs); });
+    }
     const auto memory = of_all_ranks(counts_process() ? peak_memory_bytes() : 0, comm_, device_);
     const int64_t all_memory = std::accumulate(memory.begin(), memory.end(), int64_t{0});
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
@@ -295,6 +293,8 @@ class Run {
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     std::cout << "Total training time: " << seconds_text(result.train_seconds) << resumed_text(setup_) << line_end();
     if (evaluation != nullptr && learns()) std::cout << scores_text(setup_, *evaluation);
+    std::cout << skipped_text(result.position);
+    if (result.of_weights && learns()) std::cout << scores_of_weights_text(*result.of_weights);
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
               << bottleneck_report << std::flush;
     return 0;

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/save.h"
 #include "train/options/options_file.h"
 #include "train/sinks/sink.h"
 
@@ -25,8 +26,8 @@ constexpr const char* kOptions = "options.json";
 
 /// Whether a run writes files of this name.
 bool is_of_a_run(const std::string& name) {
-  for (const char* own :
-       {kOptions, "summary.json", "model.safetensors", "trace.json", "evaluation.json", "evaluation.csv", kQuarantine})
+  for (const char* own : {kOptions, "summary.json", kModelFile, kUnaveragedModelFile, "trace.json", "evaluation.json",
+                          "evaluation.csv", kQuarantine})
     if (name == own) return true;
   if (is_checkpoint_name(name)) return true;
   for (const auto& [sink, entry] : SinkRegistry::entries()) {

@@ -31,6 +31,19 @@ int compute_capability() {
   return least;
 }
 
+/// A scale that adapts has to know that all gradients are finite before anything changes by them.
+void check_scale(const TrainOptions& options) {
+  if (!options.precision->adapts() || options.only_evaluates) return;
+  const Spec& mode = *options.mode;
+  const auto refuse = [&](const char* fact, const char* key) {
+    throw config_error(concat("--precision ", options.precision, " with --mode ", options.mode, ", which ", fact,
+                              "; expected a scale that stays, such as f16(scale=1024), or no ", key));
+  };
+  if (mode.get("step-in-backward", false)) refuse("changes weights before all gradients are known", "step-in-backward");
+  if (mode.get("compress", "") == "powersgd")
+    refuse("keeps the error of gradients, also of those that are not finite", "compress=powersgd");
+}
+
 }  // namespace
 
 Precision precision_of(const ModelOptions& options) {
@@ -50,6 +63,7 @@ void check_precision(const TrainOptions& options, torch::DeviceType device) {
     throw config_error(concat("--exact is ", options.exact_shards, " with ",
                               options.is_channels_last ? "--channels-last" : "--precision " + options.precision.text(),
                               ", whose kernels differ between processors; expected one of the two"));
+  check_scale(options);
   if (device == torch::kCPU && (name == "tf32" || name == "f16"))
     throw device_error(concat("--precision ", options.precision, ": the processor does not compute so; expected ",
                               "--device cuda, or --precision f32 or bf16"));

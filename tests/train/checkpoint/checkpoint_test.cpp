@@ -61,6 +61,7 @@ TEST(CheckpointTest, EveryBitComesBack) {
   EXPECT_EQ(read.info.position.step, 3057);
   EXPECT_EQ(read.info.position.loss_sum, info.position.loss_sum);
   EXPECT_EQ(read.info.position.best_accuracy, info.position.best_accuracy);
+  EXPECT_FALSE(read.info.position.plateau || read.info.position.scale);
   EXPECT_EQ(read.info.seed, info.seed);
   EXPECT_EQ(read.info.world_size, 2);
   const auto state = some_state();
@@ -69,6 +70,30 @@ TEST(CheckpointTest, EveryBitComesBack) {
     EXPECT_EQ(read.state.at(name).scalar_type(), tensor.scalar_type()) << name;
     EXPECT_TRUE(torch::equal(read.state.at(name), tensor)) << name;
   }
+}
+
+TEST(CheckpointTest, WhatARunHasAdaptedToGoesOn) {
+  const TemporaryFolder folder("checkpoint-adapted");
+  const auto path = folder.path() / "checkpoint.safetensors";
+  CheckpointInfo info = some_info();
+  info.position.plateau = PlateauState{.factor = 0.1, .best = 1.0 / 3, .bad_epochs = 2, .cooldown = 1};
+  info.position.scale = GradientScale{.scale = 4096, .good_steps = 17, .skipped_steps = 3};
+  save_checkpoint(path, info, some_state());
+  auto position = load_checkpoint(path).info.position;
+  EXPECT_EQ(position.plateau->factor, 0.1);
+  EXPECT_EQ(position.plateau->best, 1.0 / 3);
+  EXPECT_EQ(position.plateau->bad_epochs, 2);
+  EXPECT_EQ(position.plateau->cooldown, 1);
+  EXPECT_EQ(position.scale->scale, 4096);
+  EXPECT_EQ(position.scale->good_steps, 17);
+  EXPECT_EQ(position.scale->skipped_steps, 3);
+  info.position.plateau->best.reset();
+  save_checkpoint(path, info, some_state());
+  EXPECT_FALSE(load_checkpoint(path).info.position.plateau->best);
+  info.position.plateau->factor = 2;
+  save_checkpoint(path, info, some_state());
+  EXPECT_NE(message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(path); }).find("expected a factor of 0 to 1"),
+            std::string::npos);
 }
 
 TEST(CheckpointTest, NothingStaysAsideAndAnOlderOneIsReplaced) {

@@ -82,15 +82,15 @@ TEST(StateTest, AFileHasTheSameBytesInEveryModeAndThoseOfTheWholeState) {
     run_ranks(ranks, [&, mode = mode](Comm& comm) {
       StrategyHarness one(mode, make("lenet"), comm, kSgd);
       write_checkpoint({*one.strategy, comm, torch::kCPU}, file("checkpoint"), info, TrainOptions());
-      write_model({*one.strategy, comm, torch::kCPU}, file("model"), "lenet");
+      write_model({*one.strategy, comm, torch::kCPU}, folder.path(), "lenet", /*with_unaveraged=*/false);
       const auto state = one.strategy->state();
       if (comm.rank() != 0) return;
       write_tensors(file("whole"), state, {{"penstock", read_tensors(file("checkpoint")).metadata.at("penstock")}});
     });
     EXPECT_TRUE(bytes_of(file("checkpoint")) == bytes_of(file("whole"))) << mode;
-    if (checkpoint.empty()) checkpoint = bytes_of(file("checkpoint")), model = bytes_of(file("model"));
+    if (checkpoint.empty()) checkpoint = bytes_of(file("checkpoint")), model = bytes_of(file(kModelFile));
     EXPECT_TRUE(bytes_of(file("checkpoint")) == checkpoint) << mode;
-    EXPECT_TRUE(bytes_of(file("model")) == model) << mode;
+    EXPECT_TRUE(bytes_of(file(kModelFile)) == model) << mode;
   }
 }
 

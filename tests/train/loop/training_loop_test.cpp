@@ -82,6 +82,59 @@ TEST(TrainEpochsTest, WeightsAreAveragedAfterTheStepsThatAreDue) {
   EXPECT_TRUE(plain.strategy.averaged.empty());
 }
 
+/// Steps overflow above 16384: two are skipped, then the scale grows after every third step and the next is skipped.
+TEST(TrainEpochsTest, TheScaleOfGradientsFollowsTheOverflowsAndGoesOnWhereItWas) {
+  const auto comm = make_self_comm();
+  Trial trial(*comm), first(*comm), second(*comm), plain(*comm);
+  for (Trial* one : {&trial, &first, &second, &plain}) {
+    one->options.precision = "f16(every=3)";
+    one->strategy.overflows_above = 16384;
+  }
+  const auto result = trial.run();
+  EXPECT_THAT(trial.strategy.scales, ElementsAre(65536, 32768, 16384, 32768, 16384, 32768, 16384));
+  EXPECT_EQ(result.position.scale->skipped_steps, 4);
+  EXPECT_EQ(result.position.scale->good_steps, 0);
+  first.options.save_every = {4, 0};
+  std::vector<Position> positions;
+  TrainParts parts{first.strategy, *comm, first.feeder, first.recorder, torch::kCPU, nullptr, {}, {}, {}};
+  parts.save = [&](const Position& position, TrainParts::Save) { positions.push_back(position); };
+  train_epochs(parts, first.options, {});
+  const auto resumed = second.run(positions.at(0));  // after 4 steps: two were skipped, two were not
+  EXPECT_THAT(second.strategy.scales, ElementsAre(16384, 32768, 16384, 32768, 16384));
+  EXPECT_EQ(resumed.position.scale->skipped_steps, 4);
+  plain.options.precision = "f16(scale=1024)";
+  plain.strategy.overflows_above = 0;
+  EXPECT_FALSE(plain.run().position.scale);
+  EXPECT_TRUE(plain.strategy.scales.empty());
+}
+
+TEST(TrainEpochsTest, GradientsThatOverflowWithoutAScaleEndTheRun) {
+  const auto comm = make_self_comm();
+  Trial trial(*comm);
+  trial.options.precision = "f16(init=4)";
+  trial.strategy.overflows_above = 0.1;
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { trial.run(); }),
+            "epoch 1, step 3: gradients are not finite with a scale of 1 either, the run diverged, or overflowed f16, "
+            "where every activation must be below 65,504; expected finite ones, try --precision bf16, or a lower --lr "
+            "than 1 (earlier checkpoints are as they were)");
+}
+
+/// Losses of evaluations are the same in every epoch; test_rates.py holds whole runs against torch.
+TEST(TrainEpochsTest, APlateauOfEvaluationsLowersTheRate) {
+  const auto comm = make_self_comm();
+  Trial trial(*comm);
+  trial.options.epochs = 4;
+  trial.options.schedule = "plateau(factor=0.5,patience=0,on=score)";
+  trial.evaluates = true;
+  trial.accuracies = {0.5, 0.5, 0.7, 0.6};
+  const auto result = trial.run();
+  std::vector<double> rates;
+  for (size_t step = 0; step < trial.strategy.learning_rates.size(); step += 5)
+    rates.push_back(trial.strategy.learning_rates[step]);
+  EXPECT_THAT(rates, ElementsAre(1, 1, 0.5, 0.5));
+  EXPECT_EQ(result.position.plateau->factor, 0.25);
+}
+
 TEST(TrainEpochsTest, EveryBatchOfEveryEpochIsTrainedOnOnce) {
   const auto comm = make_self_comm();
   Trial trial(*comm);

@@ -164,18 +164,37 @@ TEST(PrecisionTest, AFlagThatNoLayerKnowsIsRefused) {
 TEST(PrecisionTest, NamesAndScalesAreRead) {
   EXPECT_FALSE(parse_precision("f32").dtype || parse_precision("tf32").dtype);
   EXPECT_EQ(parse_precision("bf16").dtype, torch::kBFloat16);
-  EXPECT_EQ(parse_precision("f16").gradient_scale, 1024);
+  EXPECT_EQ(parse_precision("f16").gradient_scale, 65536);
+  EXPECT_EQ(parse_precision("f16").growth_steps, 2000);
+  EXPECT_EQ(parse_precision("f16(init=8,every=3)").gradient_scale, 8);
+  EXPECT_EQ(parse_precision("f16(init=8,every=3)").growth_steps, 3);
   EXPECT_EQ(parse_precision("f16(scale=64)").gradient_scale, 64);
+  EXPECT_FALSE(parse_precision("f16(scale=64)").adapts() || parse_precision("bf16").adapts());
   const auto refusal = [](const std::string& text) {
     return message_of(ErrorKind::kConfig, [&] { parse_precision(text); });
   };
   EXPECT_EQ(refusal("f16(scale=100)"), "--precision f16: scale is 100; expected a power of two from 1 to 65536");
+  EXPECT_EQ(refusal("f16(init=3)"), "--precision f16: init is 3; expected a power of two from 1 to 65536");
+  EXPECT_EQ(refusal("f16(every=0)"), "--precision f16: every is 0; expected 1 step or more");
+  EXPECT_EQ(refusal("f16(scale=2,every=9)"),
+            "--precision f16: has scale and every; expected one of them: a scale that is given stays as it is");
   EXPECT_NE(refusal("bf16(scale=2)").find("unknown key \"scale\""), std::string::npos);
   EXPECT_NE(refusal("fp16").find("did you mean \"f16\""), std::string::npos);
   TrainOptions options;
   options.precision = "f16";
   EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { check_precision(options, torch::kCPU); }),
             "--precision f16: the processor does not compute so; expected --device cuda, or --precision f32 or bf16");
+  options.mode = "ddp(step-in-backward=true)";
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_precision(options, torch::kCUDA); }),
+            "--precision f16 with --mode ddp(step-in-backward=true), which changes weights before all gradients are "
+            "known; expected a scale that stays, such as f16(scale=1024), or no step-in-backward");
+  options.mode = "ddp(compress=powersgd)";
+  EXPECT_EQ(
+      message_of(ErrorKind::kConfig, [&] { check_precision(options, torch::kCUDA); }),
+      "--precision f16 with --mode ddp(compress=powersgd), which keeps the error of gradients, also of those that "
+      "are not finite; expected a scale that stays, such as f16(scale=1024), or no compress=powersgd");
+  options.precision = "f16(scale=1024)";
+  check_precision(options, torch::kCUDA);
   options.precision = "bf16";
   check_precision(options, torch::kCPU);
   options.exact_shards = 8;

@@ -1,5 +1,8 @@
 // Learning-rate schedules with keys: their values in single steps, and what is refused.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
@@ -73,6 +76,43 @@ TEST(RateScheduleTest, AWarmUpComesBeforeTheSteps) {
   EXPECT_DOUBLE_EQ(factor("step(every=3,gamma=0.5,warmup=1)", 70), 0.25);
 }
 
+/// The factors of torch.optim.lr_scheduler.ReduceLROnPlateau after each value, torch 2.11; test_rates.py holds whole
+/// runs against it.
+TEST(RateScheduleTest, APlateauIsThatOfTorch) {
+  const double kNan = NAN;
+  const auto factors = [](const char* text, bool smaller_is_better, const std::vector<double>& values) {
+    const RateSchedule schedule(text);
+    PlateauState state;
+    std::vector<double> all;
+    for (const double value : values) {
+      const double before = state.factor;
+      EXPECT_EQ(schedule.plateau()->after_evaluation(value, smaller_is_better, state), state.factor < before);
+      all.push_back(state.factor);
+    }
+    return all;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(factors("plateau(factor=0.5,patience=1)", true, {3, 2, 2, 2, 1.9999, 1.9, 1.9, 1.9, 1.9}),
+              ElementsAre(1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25));
+  EXPECT_THAT(factors("plateau(factor=0.5,patience=0,cooldown=2,floor=0.2)", true, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}),
+              ElementsAre(1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2));
+  EXPECT_THAT(
+      factors("plateau(factor=0.5,patience=0,threshold=0.1,threshold-mode=abs)", false, {0.5, 0.59, 0.61, kNan}),
+      ElementsAre(1, 0.5, 0.5, 0.25));
+  EXPECT_THAT(factors("plateau(factor=0.5,patience=0,threshold=0.1)", false, {0.5, 0.54, 0.56}),
+              ElementsAre(1, 0.5, 0.5));
+}
+
+TEST(RateScheduleTest, APlateauTakesNoEvaluationInItsWarmUp) {
+  const RateSchedule schedule("plateau(warmup=2,on=score)"), inside("plateau(warmup=2,warmup-inside=true)");
+  EXPECT_TRUE(schedule.plateau()->is_on_score() && !inside.plateau()->is_on_score());
+  EXPECT_DOUBLE_EQ(schedule.factor(10, 100, 10), 0.01 + 0.99 / 2);
+  EXPECT_DOUBLE_EQ(schedule.factor(99, 100, 10), 1);
+  EXPECT_FALSE(schedule.counts_epoch(1));
+  EXPECT_TRUE(schedule.counts_epoch(2) && inside.counts_epoch(0));
+  EXPECT_EQ(RateSchedule("constant").plateau(), nullptr);
+}
+
 TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
   const auto refusal = [](const std::string& text) {
     return message_of(ErrorKind::kConfig, [&] { RateSchedule{text}; });
@@ -84,6 +124,12 @@ TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
   EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor, 0 to 1e12");
   EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor, 1 to 1e12");
   EXPECT_EQ(refusal("cosine(per=batch)"), "--schedule cosine: per is \"batch\"; expected step or epoch");
+  EXPECT_EQ(refusal("plateau(factor=1)"),
+            "--schedule plateau: factor is 1; expected a factor, 0 or more and less than 1");
+  EXPECT_EQ(refusal("plateau(patience=-1)"), "--schedule plateau: patience is -1; expected epochs, 0 or more");
+  EXPECT_EQ(refusal("plateau(threshold=-1)"), "--schedule plateau: threshold is -1; expected 0 or more");
+  EXPECT_EQ(refusal("plateau(threshold-mode=a)"), "--schedule plateau: threshold-mode is \"a\"; expected rel or abs");
+  EXPECT_NE(refusal("plateau(min-lr=1)").find("it takes factor, patience, threshold"), std::string::npos);
   EXPECT_EQ(refusal("cosine(floor=2)"), "--schedule cosine: floor is 2; expected a factor, 0 to 1");
   EXPECT_EQ(refusal("step(warmup=-1)"), "--schedule step: warmup is -1; expected epochs, 0 or more");
   EXPECT_NE(refusal("onecycle(warmup=1)").find("unknown key \"warmup\""), std::string::npos);

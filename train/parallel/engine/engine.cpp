@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/nn/layers.h"
 #include "train/nn/model.h"
 #include "train/parallel/engine/emulated_step.h"
 #include "train/parallel/engine/schedule_runner.h"
@@ -75,6 +76,9 @@ std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const Strat
 
 Engine::Engine(const StrategyContext& context, const StepConfig& config)
     : config_(config),
+      model_(context.model),
+      device_(context.device),
+      skips_overflows_(context.step.skips_overflows && context.emulation.learns()),
       world_(context.comm),
       data_comm_(data_axis(world_, config.mesh)),
       pipe_comm_(pipe_axis(world_, config.mesh)),
@@ -133,8 +137,27 @@ void Engine::average_weights(double decay, bool restarts) {
 StepSums Engine::step(const DeviceBatch& batch) {
   begin_step();
   auto sums = compute_gradients(batch);
-  finish_step();
+  sums.is_skipped = skips_overflows_ && overflows();
+  finish_step(!sums.is_skipped);
   return sums;
+}
+
+/// Collective: whether some rank has a gradient that is not finite. Slices and parts of the model are of one rank
+/// alone.
+bool Engine::overflows() {
+  auto found = update_->overflow().to(device_);
+  world_.all_reduce_sum(found)->wait();
+  return found.item<double>() > 0;
+}
+
+void Engine::compute_in(const Precision& precision) {
+  penstock::compute_in(model_, precision);
+  if (config_.replicas) config_.replicas->compute_in(precision);
+}
+
+std::string Engine::capture_obstacle() const {
+  return skips_overflows_ ? "the scale of --precision f16 adapts; expected one that stays, such as f16(scale=1024)"
+                          : runner_->capture_obstacle();
 }
 
 /// One entry per trained parameter of the model: it is held by one rank of each copy, and x + 0 is x. These are added
@@ -146,8 +169,8 @@ torch::Tensor Engine::sum_over_parts(const torch::Tensor& numbers, const torch::
   return folded_sum(all);
 }
 
-void Engine::finish_step() {
-  runner_->update();
+void Engine::finish_step(bool updates) {
+  if (updates) runner_->update();
   are_buffers_agreed_ = false;
 }
 
@@ -166,7 +189,7 @@ void Engine::update(const std::vector<torch::Tensor>& gradients) {
 
 torch::Tensor Engine::evaluate(DeviceBatch& batch) {
   agree_on_buffers();
-  average_->show(true);
+  average_->show(evaluates_average_);
   at::NoGradGuard no_grad;
   part_.train(false);
   batch = link_.with_targets(batch);

@@ -62,8 +62,10 @@ class Engine final : public Strategy, public CapturableStep {
   }
   torch::Tensor gradient_norm() override { return update_->optimizer().gradient_norm(); }
   void average_weights(double decay, bool restarts) override;
+  void compute_in(const Precision& precision) override;
+  void evaluate_average(bool on) override { evaluates_average_ = on; }
   void measure_next_step() override { sync_->measure_next(); }
-  std::string capture_obstacle() const override { return runner_->capture_obstacle(); }
+  std::string capture_obstacle() const override;
   void begin_step() override { average_->show(false); }
   StepSums compute_gradients(const DeviceBatch& batch) override { return runner_->compute_gradients(batch); }
   std::vector<torch::Tensor> gradients() override;
@@ -76,11 +78,15 @@ class Engine final : public Strategy, public CapturableStep {
 
  private:
   void take_weights(const StrategyContext& context);
-  void finish_step();
+  void finish_step(bool updates = true);
+  bool overflows();
   torch::Tensor sum_over_parts(const torch::Tensor& numbers, const torch::Device& device);
   void agree_on_buffers();
 
   StepConfig config_;
+  Model& model_;
+  torch::Device device_;
+  bool skips_overflows_;
   Comm& world_;
   std::unique_ptr<Comm> data_comm_, pipe_comm_;  // null where the axis is the world
   Comm& data_;                                   // the ranks that hold the same stages
@@ -94,7 +100,7 @@ class Engine final : public Strategy, public CapturableStep {
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<WeightAverage> average_;
   std::unique_ptr<EngineState> state_;
-  bool are_buffers_agreed_ = false;
+  bool are_buffers_agreed_ = false, evaluates_average_ = true;
   std::string left_out_;  // as left_out()
 };
 

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/measure/recorder.h"
+#include "train/nn/layers.h"
 #include "train/nn/model.h"
 #include "train/tensor/ordered_sum.h"
 
@@ -276,6 +277,10 @@ void Replicas::tell_shapes(const torch::Tensor& input) {
             ? concat("replica ", number, ": no rows")
             : concat("replica ", number, ": in ", sizes_text(in), ", out ", sizes_text(replica.output.sizes().vec())));
   }
+}
+
+void Replicas::compute_in(const Precision& precision) {
+  for (const auto& replica : replicas_) penstock::compute_in(*replica->model, precision);
 }
 
 std::vector<ReplicaUse> Replicas::use() {

@@ -14,6 +14,10 @@
 #include "train/parallel/strategy/strategy.h"
 #include "train/parallel/strategy/update.h"
 
+namespace penstock {
+struct Precision;
+}
+
 namespace penstock::detail {
 
 /// Forward and backward of one batch, spread over replicas of a model. The model itself is the replica of the output
@@ -64,6 +68,9 @@ class Replicas {
 
   /// Calls `body` once for each replica, on its thread, as a part of the update.
   void update(const std::function<void(size_t replica)>& body);
+
+  /// Between two steps: the layers of all of them, as penstock::compute_in() has it.
+  void compute_in(const Precision& precision);
 
   int count() const { return static_cast<int>(replicas_.size()); }
   /// Both are those of the last forward(). With shards, a forward in training mode has changed the buffers of each

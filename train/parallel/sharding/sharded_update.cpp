@@ -48,9 +48,13 @@ class ShardedUpdate final : public Update {
   }
 
   void step() override {
-    at::NoGradGuard no_grad;
-    for (size_t i = 0; i < pieces_.size(); ++i) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
+    take_gradients();
     optimizer_->step();
+  }
+
+  torch::Tensor overflow() override {
+    take_gradients();
+    return optimizer_->overflow();
   }
 
   void step_bucket(size_t bucket) override {
@@ -145,6 +149,11 @@ class ShardedUpdate final : public Update {
         norms[list].push_back(
             folded_sum(rows[list].slice(0, first_blocks[piece.parameter], first_blocks[piece.parameter + 1])));
     return table_of(norms);
+  }
+
+  void take_gradients() {
+    at::NoGradGuard no_grad;
+    for (size_t i = 0; i < pieces_.size(); ++i) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
   }
 
   torch::Tensor gradient_of(const Piece& piece) const {

@@ -9,6 +9,11 @@ void Strategy::average_weights(double, bool) {
   throw bug_error("a mode that keeps no average was asked for one; expected Traits::keeps_average");
 }
 
+void Strategy::compute_in(const Precision&) {
+  throw config_error(
+      "--precision f16: this mode skips no steps, as a scale that adapts needs it; expected f16(scale=1024)");
+}
+
 EquivalenceGuarantee promise_of(const Spec& spec, const Mesh& mesh) {
   const auto& mode = StrategyRegistry::entry(spec.name());
   if (!mode.traits.promise) return {.sees_whole_batches = mesh.data * mesh.replicas == 1};

@@ -28,6 +28,7 @@
 namespace penstock {
 
 class Model;
+struct Precision;
 
 /// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, for
 /// optimisers that need it the scalar `optimizer.steps`, and where an average is kept `average.<parameter>` and
@@ -42,6 +43,9 @@ struct StepOptions {
   std::shared_ptr<const Loss> loss = {};             // null: cross entropy; ranks that are threads share it
   bool keeps_average = false;                        // average_weights() will be called
   ClipOptions clip = {};                             // of the gradients, before the update
+  /// A step in which some gradient is not finite changes no weight and no state of the optimiser; BatchNorm's running
+  /// statistics are those of its forward. Costs the host a wait for the device in each step.
+  bool skips_overflows = false;
 };
 
 inline std::shared_ptr<const Loss> loss_of(const StepOptions& step) { return step.loss ? step.loss : make_loss(); }
@@ -68,10 +72,11 @@ struct StrategyContext {
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
 struct StepSums {
-  torch::Tensor loss;     // f64 or f32 scalar: sum of weight * loss
-  torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
-                          // greater share
-  int64_t count = 0;      // rows that the sums are of; 0 at a rank that holds no last stage
+  torch::Tensor loss;       // f64 or f32 scalar: sum of weight * loss
+  torch::Tensor correct;    // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
+                            // greater share
+  int64_t count = 0;        // rows that the sums are of; 0 at a rank that holds no last stage
+  bool is_skipped = false;  // with StepOptions::skips_overflows, the same at every rank
   torch::Tensor compression_error = {};  // see measure_next_step(); not of this rank, but of the sum over all
 };
 
@@ -130,9 +135,14 @@ class Strategy {
   virtual void set_learning_rate(double learning_rate) = 0;
   /// Collective, between two steps: the average becomes decay * average + (1 - decay) * weights, with BatchNorm's
   /// running statistics among the weights; with `restarts` the weights then become the average. It starts as the
-  /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average and
-  /// Traits::keeps_average; without the latter it throws bug_error.
+  /// weights of the first step. Requires StepOptions::keeps_average and Traits::keeps_average; without the latter it
+  /// throws bug_error.
   virtual void average_weights(double decay, bool restarts);
+  /// At every rank, between two steps: all layers compute in this, as penstock::compute_in() has it. Throws
+  /// config_error in a mode that cannot.
+  virtual void compute_in(const Precision& precision);
+  /// Whether evaluate() uses the average, as it does at first where one is kept, or the weights.
+  virtual void evaluate_average(bool on) { static_cast<void>(on); }
   /// The norm of the gradients of the last step over the whole model, before they were clipped: f64 scalar, the same at
   /// every rank. Undefined where nothing is clipped.
   virtual torch::Tensor gradient_norm() { return {}; }

@@ -18,6 +18,8 @@ class Update {
   virtual ~Update() = default;
   /// Requires that every gradient is there, see GradientSync. This rank has its new parameters afterwards.
   virtual void step() = 0;
+  /// Before step(): Optimizer::overflow() of the gradients that this rank will update by.
+  virtual torch::Tensor overflow() { return optimizer().overflow(); }
   /// Updates the parameters of one bucket, and needs only their gradients. A step is complete when this was called once
   /// for every bucket, in any order. Requires UpdateContext::in_buckets.
   virtual void step_bucket(size_t bucket) = 0;

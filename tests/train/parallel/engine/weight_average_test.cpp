@@ -121,6 +121,35 @@ TEST(WeightAverageTest, AnEvaluationUsesItAndATrainingStepDoesNot) {
     EXPECT_EQ(one.strategy->state().at(name).equal(tensor), !name.starts_with("average.")) << name;
 }
 
+/// With a decay of 0 the average is the weights, so that a run whose average is shown says what another must say of its
+/// weights.
+TEST(WeightAverageTest, InEveryModeTheWeightsCanBeEvaluatedBesideIt) {
+  const auto samples = random_samples(32, kOf12, 3);
+  for (const auto& [mode, ranks] : {std::pair{"single", 1},
+                                    {"ddp", 2},
+                                    {"zero(stage=3)", 2},
+                                    {"dp(devices=cpu:2)", 1},
+                                    {"pipeline(data=2,zero=1,micro-batches=2)", 4}})
+    run_ranks(ranks, [&, mode = mode](Comm& comm) {
+      Averaging one(mode, comm), as_weights(mode, comm);
+      const auto logits = [&](Averaging& run, bool of_average) {
+        auto batch = run.part(samples, 3);
+        run.strategy->evaluate_average(of_average);
+        const auto found = run.strategy->evaluate(batch);
+        return found.defined() ? found.clone() : torch::zeros({1});
+      };
+      for (int64_t step = 0; step < 2; ++step) {
+        for (auto* run : {&one, &as_weights}) run->strategy->step(run->part(samples, step));
+        one.strategy->average_weights(0.75, /*restarts=*/false);
+        as_weights.strategy->average_weights(0, /*restarts=*/false);
+        const auto average = logits(one, true), weights = logits(one, false);
+        EXPECT_TRUE(weights.equal(logits(as_weights, true))) << mode;
+        EXPECT_TRUE(logits(one, true).equal(average)) << mode;
+        EXPECT_EQ(average.equal(weights), average.numel() == 1) << mode;
+      }
+    });
+}
+
 TEST(WeightAverageTest, ItGoesOnFromItsStateAndIsTheModelThatIsSaved) {
   const auto comm = make_self_comm();
   const auto samples = random_samples(32, kOf12, 3);
@@ -158,6 +187,9 @@ TEST(AverageOptionsTest, KeysAreReadAndChecked) {
   EXPECT_TRUE(options.restarts && options.is_due(3) && !options.is_due(4));
   EXPECT_DOUBLE_EQ(options.decay_after(5, 10), 0.125);
   EXPECT_DOUBLE_EQ(parse_average("ema").decay_after(5, 10), 0.99);
+  EXPECT_TRUE(parse_average("ema").is_beside && parse_average("lookahead(beside=true)").is_beside);
+  EXPECT_FALSE(parse_average("").is_beside || parse_average("lookahead").is_beside ||
+               parse_average("ema(beside=false)").is_beside);
   const auto refusal = [](const std::string& text) {
     return message_of(ErrorKind::kConfig, [&] { parse_average(text); });
   };

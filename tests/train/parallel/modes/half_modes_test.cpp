@@ -1,6 +1,7 @@
 // Modes in half precision: they train the model that `single` trains in bf16, up to the rounding of bf16.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/train/rank_threads.h"
@@ -83,6 +84,81 @@ TEST(HalfModesTest, EveryModeTrainsTheModelOfSingleUpToRounding) {
       EXPECT_LT(off, 0.05) << one.mode << ", " << one.ranks << " ranks, " << arch;
     }
   }
+}
+
+const std::vector<std::pair<std::string, int>> kSkippingModes{{"single", 1},
+                                                              {"single(accumulate=2)", 1},
+                                                              {"ddp", 2},
+                                                              {"ddp(compress=fp16)", 2},
+                                                              {"zero", 2},
+                                                              {"zero(stage=2)", 2},
+                                                              {"zero(stage=3)", 2},
+                                                              {"dp(devices=cpu:2)", 1},
+                                                              {"mp", 2},
+                                                              {"pipeline(micro-batches=2)", 2},
+                                                              {"pipeline(schedule=zero-bubble,micro-batches=3)", 2},
+                                                              {"pipeline(data=2,zero=1,micro-batches=2)", 4}};
+
+bool is_same_state(const StateDict& one, const StateDict& other) {
+  return one.size() == other.size() && std::all_of(one.begin(), one.end(), [&](const auto& entry) {
+           return entry.second.equal(other.at(entry.first));
+         });
+}
+
+/// Where a rank has a slice or a part of the model, one alone sees what is not finite.
+TEST(HalfModesTest, AnInfinityInOneGradientOfOneRankSkipsTheStepOfAll) {
+  const auto samples = random_samples(kHalfBatch * kHalfSteps, kGrey, 4);
+  for (const auto& [mode, ranks] : kSkippingModes)
+    run_ranks(ranks, [&, mode = mode, ranks = ranks](Comm& comm) {
+      at::set_num_threads(1);
+      StrategyHarness one(mode, make_lenet, comm, {.learning_rate = 0.01, .spec = "adam"}, torch::kFloat64, torch::kCPU,
+                          {kHalfBatch, 1, 28, 28}, /*shards=*/0, {.skips_overflows = true});
+      bool overflows = false;
+      auto bias = one.model->named_parameters()["fc3.bias"];
+      if (comm.rank() == ranks - 1 && bias.requires_grad())
+        bias.register_hook([&](const torch::Tensor& gradient) { return overflows ? gradient * INFINITY : gradient; });
+      const auto step = [&](int64_t index, bool has_overflow) {
+        overflows = has_overflow;
+        return one.strategy->step(one.part(samples, kHalfBatch, index)).is_skipped;
+      };
+      EXPECT_FALSE(step(0, false)) << mode;
+      const auto before = one.strategy->state();
+      EXPECT_TRUE(step(1, true)) << mode;
+      const auto after = one.strategy->state();
+      EXPECT_TRUE(is_same_state(before, after)) << mode;
+      EXPECT_FALSE(step(2, false)) << mode;
+      if (comm.rank() == 0) EXPECT_FALSE(is_same_state(after, one.strategy->state())) << mode;
+    });
+}
+
+/// LibTorch's processor kernels take f16 here, though a run may not ask for it.
+TEST(HalfModesTest, AScaleOfF16ThatChangesReachesAllLayersAndOverflowsAreSkipped) {
+  auto samples = random_samples(kHalfBatch * kHalfSteps, kGrey, 4);
+  samples.images = samples.images.to(torch::kFloat32);
+  for (const auto& [mode, ranks] :
+       {std::pair{"single", 1}, {"dp(devices=cpu:2)", 1}, {"ddp", 2}, {"zero(stage=3)", 2}, {"mp", 2}})
+    run_ranks(ranks, [&, mode = mode](Comm& comm) {
+      at::set_num_threads(1);
+      const Precision half{.name = "f16", .dtype = torch::kHalf};
+      const auto make_half = [&half] {
+        auto model = make("lenet");
+        compute_in(*model, half);
+        return model;
+      };
+      StrategyHarness one(mode, make_half, comm, kSgd, torch::kFloat32, torch::kCPU, {kHalfBatch, 1, 28, 28},
+                          /*shards=*/0, {.skips_overflows = true});
+      const auto step = [&](double scale) {
+        Precision scaled = half;
+        scaled.gradient_scale = scale;
+        one.strategy->compute_in(scaled);
+        return one.strategy->step(one.part(samples, kHalfBatch, 0)).is_skipped;
+      };
+      EXPECT_FALSE(step(1024)) << mode;
+      const auto before = one.strategy->state();
+      EXPECT_TRUE(step(0x1p24)) << mode;
+      EXPECT_TRUE(is_same_state(before, one.strategy->state())) << mode;
+      EXPECT_FALSE(step(1)) << mode;
+    });
 }
 
 }  // namespace
