@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/cuda/device.h"
+#include "tests/train/model_shapes.h"
 #include "tests/train/strategy_batches.h"
 #include "train/comm/c10d_comm.h"
 
@@ -12,14 +13,14 @@ namespace penstock {
 namespace {
 
 TEST(CudaModelTest, LogitsAreThoseOfTheCpu) {
-  const ModelShape shape{.channels = 3, .height = 33, .width = 40, .classes = 7};
   at::NoGradGuard no_grad;
   for (const auto& arch : ModelRegistry::names()) {
+    const auto shape = shape_for(arch, {.channels = 3, .height = 33, .width = 40, .classes = 7});
     at::manual_seed(1);
     const auto model = ModelRegistry::make(parse_spec("arch", arch), shape);
     model->to(torch::kFloat64);
     model->eval();
-    const auto images = torch::randn({4, 3, 33, 40}, torch::kFloat64);
+    const auto images = torch::randn({4, 3, shape.height, shape.width}, torch::kFloat64);
     const auto expected = model->forward(images);
     model->to(kGpu);
     EXPECT_TRUE(model->forward(images.to(kGpu)).cpu().allclose(expected, 1e-9, 1e-10)) << arch;

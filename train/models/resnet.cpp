@@ -6,8 +6,11 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <numeric>
+
 #include "core/text.h"
 #include "train/nn/batch_norm.h"
+#include "train/nn/drop.h"
 #include "train/nn/initial_weights.h"
 #include "train/nn/layers.h"
 
@@ -31,7 +34,8 @@ Conv2d convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stri
 /// A residual block: convolutions with BatchNorm, rectified linear units between them, and a shortcut around them.
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(ResNetBlock kind, int64_t inputs, int64_t width, int64_t stride) {
+  BlockImpl(ResNetBlock kind, int64_t inputs, int64_t width, int64_t stride, const DropPath& drop_path)
+      : drop_path_(register_module("drop_path", drop_path)) {
     const int64_t outputs = width * expansion(kind);
     if (kind == ResNetBlock::kBasic) {
       add(convolution(inputs, width, 3, stride), width);
@@ -52,7 +56,7 @@ class BlockImpl : public torch::nn::Module {
       y = layers_[i].second(layers_[i].first(y));
       if (i + 1 < layers_.size()) y = y.relu_();
     }
-    return y.add_(downsample_.is_empty() ? x : downsample_->forward(x)).relu_();
+    return drop_path_(y).add_(downsample_.is_empty() ? x : downsample_->forward(x)).relu_();
   }
 
   static int64_t expansion(ResNetBlock kind) { return kind == ResNetBlock::kBasic ? 1 : 4; }
@@ -67,25 +71,29 @@ class BlockImpl : public torch::nn::Module {
 
   std::vector<std::pair<Conv2d, BatchNorm2d>> layers_;
   Sequential downsample_{nullptr};
+  DropPath drop_path_;
 };
 TORCH_MODULE(Block);
 
 class ResNet final : public Model {
  public:
-  ResNet(ResNetBlock kind, const std::array<int, 4>& block_counts, const ModelShape& shape) {
+  ResNet(ResNetBlock kind, const std::array<int, 4>& block_counts, double drop_path, const ModelShape& shape) {
     Conv2d conv1 = register_module("conv1", convolution(shape.channels, 64, 7, 2));
     BatchNorm2d bn1 = register_module("bn1", BatchNorm2d(64));
     add_block("stem", {"conv1", "bn1"}, [conv1, bn1](const Tensor& x) mutable {
       return torch::max_pool2d(bn1(conv1(x)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
     });
+    const int count = std::accumulate(block_counts.begin(), block_counts.end(), 0);
     int64_t channels = 64;
+    int index = 0;
     for (int layer = 0; layer < 4; ++layer) {
       const std::string name = concat("layer", layer + 1);
       const int64_t width = int64_t{64} << layer;
       // A stage for each block: a pipeline may cut between any two.
       Sequential blocks;
-      for (int b = 0; b < block_counts[layer]; ++b) {
-        Block block(kind, channels, width, b == 0 && layer > 0 ? 2 : 1);
+      for (int b = 0; b < block_counts[layer]; ++b, ++index) {
+        const DropPath drops(drop_path_rate(drop_path, index, count), index);
+        Block block(kind, channels, width, b == 0 && layer > 0 ? 2 : 1, drops);
         blocks->push_back(block);
         const std::string path = concat(name, ".", b);
         add_block(path, {path}, [block](const Tensor& x) mutable { return block(x); });
@@ -115,12 +123,12 @@ class ResNet final : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_resnet(const std::string& arch, ResNetBlock block, std::array<int, 4> block_counts,
+std::unique_ptr<Model> make_resnet(const Spec& spec, ResNetBlock block, std::array<int, 4> block_counts,
                                    const ModelShape& shape) {
   if (shape.height < kMinSide || shape.width < kMinSide)
-    throw config_error(concat("arch ", arch, ": pictures are ", shape.width, " x ", shape.height,
-                              "; expected at least ", kMinSide, " x ", kMinSide));
-  return std::make_unique<ResNet>(block, block_counts, shape);
+    throw config_error(concat(spec.where(), ": pictures are ", shape.width, " x ", shape.height, "; expected at least ",
+                              kMinSide, " x ", kMinSide));
+  return std::make_unique<ResNet>(block, block_counts, drop_rate(spec, "drop-path"), shape);
 }
 
 }  // namespace penstock::detail

@@ -6,10 +6,12 @@ namespace {
 
 const Registered<ModelKind> kResnet50{
     "resnet50",
-    {},
-    "ResNet-50 (bottleneck blocks) with torchvision's parameter names; for pictures of 17 x 17 pixels or more",
-    [](const Spec&, const ModelShape& shape) {
-      return detail::make_resnet("resnet50", detail::ResNetBlock::kBottleneck, {3, 4, 6, 3}, shape);
+    {"drop-path"},
+    "ResNet-50 (bottleneck blocks) with torchvision's parameter names; for pictures of 17 x 17 pixels or more; "
+    "drop-path=0 "
+    "is the rate of stochastic depth of the last block",
+    [](const Spec& spec, const ModelShape& shape) {
+      return detail::make_resnet(spec, detail::ResNetBlock::kBottleneck, {3, 4, 6, 3}, shape);
     }};
 
 }  // namespace

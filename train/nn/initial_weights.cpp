@@ -1,6 +1,8 @@
 // WeightStream: gives away, and gives memory back.
 #include "train/nn/initial_weights.h"
 
+#include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "core/error.h"
@@ -62,6 +64,15 @@ void draw(const std::string& name, const torch::Tensor& tensor, const std::funct
   if (current_stream != nullptr) take_memory(tensor);
   fill(tensor);
   if (current_stream != nullptr) current_stream->give(name, tensor);
+}
+
+std::function<void(torch::Tensor)> truncated_normal(double deviation) {
+  return [deviation](torch::Tensor tensor) {
+    const at::NoGradGuard no_grad;
+    constexpr double kMost = 2;
+    const double inside = std::erf(kMost / deviation / std::numbers::sqrt2);  // the share that is not cut off
+    tensor.uniform_(-inside, inside).erfinv_().mul_(deviation * std::numbers::sqrt2).clamp_(-kMost, kMost);
+  };
 }
 
 }  // namespace detail

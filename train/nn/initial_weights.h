@@ -46,5 +46,8 @@ void drawn(const std::string& path, const torch::nn::Module& module);
 void draws_later(const torch::Tensor& tensor);
 void draw(const std::string& name, const torch::Tensor& tensor, const std::function<void(torch::Tensor)>& fill);
 
+/// A fill with normal numbers of mean 0 that are not beyond 2, as torch.nn.init.trunc_normal_(std=deviation).
+std::function<void(torch::Tensor)> truncated_normal(double deviation);
+
 }  // namespace detail
 }  // namespace penstock

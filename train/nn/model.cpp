@@ -27,6 +27,11 @@ void check_tied(const std::string& arch, const Model& model) {
 }  // namespace
 
 void Model::freeze(const std::string& module) {
+  const auto parameters = named_parameters();
+  if (auto* parameter = parameters.find(module)) {
+    parameter->set_requires_grad(false);
+    return;
+  }
   const auto modules = named_modules("", /*include_self=*/false);
   const auto& frozen = modules[module];
   for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);

@@ -21,7 +21,7 @@ namespace penstock {
 /// A stretch of the network between two places where it may be cut.
 struct Block {
   std::string name;
-  std::vector<std::string> modules;  // paths of the modules whose parameters the block uses: conv1, layer1.0
+  std::vector<std::string> modules;  // paths of the modules and parameters that it uses: conv1, layer1.0, class_token
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
@@ -40,9 +40,9 @@ class Model : public torch::nn::Module {
   }
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  /// Freezes the module with this path ("layer1", "layer4.0"). From now on its parameters get no gradient, so that
-  /// strategies leave them out, and it stays in evaluation mode: its BatchNorm normalises by its running statistics and
-  /// does not change them. Requires that there is such a module.
+  /// Freezes the module or parameter with this path ("layer1", "layer4.0"). From now on its parameters get no gradient,
+  /// so that strategies leave them out, and it stays in evaluation mode: its BatchNorm normalises by its running
+  /// statistics and does not change them. Requires that there is such a module.
   void freeze(const std::string& module);
   /// How many pictures of training initial_weights() wants; 0: the seed alone decides the initial weights.
   virtual int64_t initial_image_count() const { return 0; }

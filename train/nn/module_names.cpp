@@ -45,7 +45,7 @@ std::vector<std::string> modules_named(const Model& model, const std::string& fl
 }
 
 bool is_inside(const std::string& name, const std::string& module) {
-  return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+  return name == module || (name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.');
 }
 
 std::string blocks_text(const Model& model, size_t first, size_t end) {

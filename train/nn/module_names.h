@@ -19,7 +19,8 @@ std::vector<std::string> modules_named(const Model& model, const std::string& fl
 /// Blocks `first` to `end` - 1: "layer1.0..layer2.1", or the name of a single one.
 std::string blocks_text(const Model& model, size_t first, size_t end);
 
-/// Whether the parameter or buffer `name` belongs to the module `module`, as "fc.weight" belongs to "fc".
+/// Whether the parameter or buffer `name` belongs to the module `module`, as "fc.weight" belongs to "fc", or is what
+/// `module` names itself.
 bool is_inside(const std::string& name, const std::string& module);
 
 /// The modules of the last block, which makes the logits. Throws bug_error for a model without blocks.

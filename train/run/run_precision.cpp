@@ -95,8 +95,7 @@ std::string left_in_f32(const ModelOptions& options, const Model& model) {
   constexpr size_t kMostNamed = 5;
   std::vector<std::string> names;
   const auto add = [&](const std::string& name, const torch::nn::Module& module) {
-    if (dynamic_cast<const Conv2dImpl*>(&module) != nullptr || dynamic_cast<const LinearImpl*>(&module) != nullptr)
-      return;
+    if (dynamic_cast<const InPrecision*>(&module) != nullptr) return;
     const auto own = module.parameters(/*recurse=*/false);
     if (std::any_of(own.begin(), own.end(), [](const auto& parameter) { return parameter.dim() > 1; }))
       names.push_back(name);

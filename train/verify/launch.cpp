@@ -26,6 +26,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/comm/thread_comm.h"
+#include "train/nn/row_draws.h"
 #include "train/rendezvous/address.h"
 #include "train/tensor/cuda_device.h"
 #include "train/tensor/random_state.h"
@@ -209,6 +210,7 @@ std::string what_draws(const Launch& launch) {
   if (!device.is_cpu()) states.emplace_back(device);
   for (auto& state : states) state.keep();
   at::NoGradGuard no_grad;
+  const RowScope rows({});
   const auto first = model->forward(images);
   const bool has_drawn = !std::all_of(states.begin(), states.end(), [](const auto& state) { return state.is_now(); });
   for (auto& state : states) state.restore();

@@ -33,6 +33,7 @@ DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, i
   batch.count = rows.count;
   batch.global_count = rows.global_count;
   batch.index = index;
+  batch.first_position = rows.first_position;
   auto sizes = samples.images.sizes().vec();
   sizes[0] = batch.rows;
   batch.images = torch::zeros(sizes, samples.images.options());

@@ -231,6 +231,47 @@ TEST(ExactTest, RunningStatisticsMoveOnceAStepByTheMeanOfTheShards) {
   }
 }
 
+/// With the head, the token and the layer scale as random numbers: zeros would hide what comes before them.
+Training patches_training(const std::string& arch) {
+  auto samples = random_samples(kSamples, kGrey, 4);
+  samples.images = samples.images.to(torch::kFloat32);
+  const auto make_patches = [arch] {
+    return in_turn([&] {
+      auto model = make_model_of(arch, kGrey);
+      const at::NoGradGuard no_grad;
+      for (auto& parameter : model->parameters())
+        if (parameter.abs().max().item<double>() < 1e-4) parameter.normal_(0, 0.1);
+      return model;
+    });
+  };
+  return {make_patches, samples, {.learning_rate = 1e-3, .weight_decay = 1e-2, .spec = "adamw"}};
+}
+
+/// Attention, LayerNorm, maps whose channels lie last, and masks that belong to rows.
+TEST(ExactTest, TransformersAndConvNextsThatDropTrainTheBitsOfSingle) {
+  const std::vector<Case> cases{{"ddp", 4},
+                                {"ddp", 2, Network::kGloo},
+                                {"dp(devices=cpu:4)"},
+                                {"mp", 4},
+                                {"pipeline(schedule=interleaved)", 2},
+                                {"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
+                                {"pipeline(recompute=always,data=2)", 4},
+                                {"zero(stage=3)", 2},
+                                {"pipeline(data=2,schedule=zero-bubble,zero=2)", 4}};
+  for (const std::string arch : {"vit(patch=7,width=16,depth=3,heads=2,mlp=24,dropout=0.2,drop-path=0.3)",
+                                 "convnext(widths=8:16,depths=2:2,drop-path=0.4)"}) {
+    const auto training = patches_training(arch);
+    const auto expected = train(training, {"single"});
+    EXPECT_NE(differing(expected,
+                        train(patches_training(arch.substr(0, arch.rfind("drop-path")) + "drop-path=0)"), {"single"})),
+              Names());
+    for (const auto& one : cases)
+      EXPECT_EQ(differing(expected, train(training, one)), Names()) << arch << ": " << one.mode;
+    const auto state = train(training, {"pipeline", 2}, 0, 1);
+    EXPECT_EQ(differing(expected, train(training, {"ddp", 2}, 1, kSteps, state)), Names()) << arch;
+  }
+}
+
 /// In mp one rank works at a time, so that ranks may draw from one generator.
 TEST(ExactTest, DropoutDrawsTheSameNumbersForAShardInEveryMode) {
   auto training = resnet_training();

@@ -67,7 +67,8 @@ std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const 
 /// A ScheduleRunner; with an emulation whose steps are not real an EmulatedStep in its place. With Mesh::shards its
 /// micro-batches are MicroShards.
 std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const StrategyContext& context) {
-  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), loss_of(context.step));
+  auto real =
+      std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), loss_of(context.step), context.seed);
   if (context.emulation.learns()) return real;
   return std::make_unique<EmulatedStep>(parts, context.emulation, std::move(real));
 }

@@ -11,7 +11,7 @@
 namespace penstock::detail {
 
 ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
-                               std::shared_ptr<const Loss> loss)
+                               std::shared_ptr<const Loss> loss, uint64_t seed)
     : config_(parts.config),
       part_(parts.part),
       link_(parts.link),
@@ -26,6 +26,7 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
       replicas_(config_.replicas.get()),
       observer_(std::move(observer)),
       loss_(std::move(loss)),
+      seed_(seed),
       trained_(values(part_.trained())),
       alive_(part_.chunk_count() * static_cast<size_t>(micro_batches_)) {}
 
@@ -50,6 +51,8 @@ void ScheduleRunner::update() {
 }
 
 std::string ScheduleRunner::capture_obstacle() const {
+  if (part_.has_drops())
+    return "the model drops a share of its inputs, by masks that the processor makes for every step; expected none";
   if (config_.mesh.shards > 0) return "--exact computes the shards of a batch one by one; expected no --exact";
   return config_.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
 }
@@ -103,7 +106,7 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = chunk * ranks_ + rank_;
-    output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows);
+    output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows, {});
     if (part_.is_last(chunk)) return output;
     link_.send_activation(part, 0, output);
   }
@@ -128,10 +131,13 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
   return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
 }
 
-/// `full_rows`: the rows of `input` where a batch is full.
-torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows) {
+/// `full_rows`: the rows of `input` where a batch is full. `rows`: which they are.
+torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
+                                       const BatchRows& rows) {
   const WeightGradients::Scope scope(joins_weight_gradients() ? &weight_gradients_ : nullptr);
-  return replicas_ ? replicas_->forward(input, full_rows) : part_.forward(input, chunk);
+  if (replicas_) return replicas_->forward(input, full_rows, rows);
+  const RowScope row_scope(rows);
+  return part_.forward(input, chunk);
 }
 
 void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
@@ -144,7 +150,8 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
                                         Alive& alive) {
   part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
   const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
-  const auto output = run_part(input, operation.chunk, full_rows_of(batch));
+  const BatchRows places{seed_, batch.epoch, batch.first_position + static_cast<uint64_t>(rows.first)};
+  const auto output = run_part(input, operation.chunk, full_rows_of(batch), places);
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
   const auto wanted = batch.narrow(rows.first, rows.count);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/losses/loss.h"
+#include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
 #include "train/parallel/engine/step_config.h"
 #include "train/parallel/pipeline/recompute.h"
@@ -22,9 +23,9 @@ class Replicas;
 /// in the order of the link's ranks. With StepConfig::replicas these run the whole model in place of the part.
 class ScheduleRunner final : public StepRunner {
  public:
-  /// `observer` hears of every micro-batch.
-  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
-                 std::shared_ptr<const Loss> loss);
+  /// `observer` hears of every micro-batch. `seed`: of what layers drop.
+  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer, std::shared_ptr<const Loss> loss,
+                 uint64_t seed);
 
   /// Requires that `batch` has labels at the first part.
   StepSums compute_gradients(const DeviceBatch& batch) override;
@@ -54,7 +55,7 @@ class ScheduleRunner final : public StepRunner {
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
   int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
-  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows);
+  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows, const BatchRows& rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once.
   bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_; }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
@@ -81,6 +82,7 @@ class ScheduleRunner final : public StepRunner {
   Replicas* replicas_;  // null: none
   std::unique_ptr<MicroBatchObserver> observer_;
   std::shared_ptr<const Loss> loss_;
+  uint64_t seed_;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch

@@ -18,6 +18,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/nn/model.h"
+#include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
 #include "train/parallel/pipeline/recompute.h"
 
@@ -145,6 +146,7 @@ class Trial {
  private:
   template <class Forward>
   torch::Tensor forward(const Forward& run) {
+    const RowScope scope({});
     leaf_ = input_.detach().requires_grad_(input_.requires_grad());
     return output_ = run(leaf_.clone());  // a block may write to its input
   }

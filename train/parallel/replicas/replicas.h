@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "train/nn/row_draws.h"
 #include "train/parallel/replicas/replica_threads.h"
 #include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/strategy/strategy.h"
@@ -43,7 +44,8 @@ namespace penstock::detail {
 /// Threads: while this object lives, the intra-op threads of the thread that made it belong to the replicas, and that
 /// thread computes alone. OpenMP's threads spin while they wait for each other, and there are no cores for two sets.
 /// Determinism: gradients are summed in the order of the replicas, each by one thread. Only one thing depends on
-/// timing: layers that draw random numbers on the CPU, such as dropout, because all replicas draw from one generator.
+/// timing: layers that draw from LibTorch's generator on the CPU, as its own dropout does, because all replicas draw
+/// from one. penstock::Dropout and DropPath draw by row.
 /// Errors: those of the replica with the lowest number, after all have ended.
 /// Thread-safety: the training thread's alone.
 class Replicas {
@@ -56,8 +58,9 @@ class Replicas {
   ~Replicas();
 
   /// Logits of all rows on the output device. Where gradients are enabled they are a leaf, from whose gradient
-  /// backward() goes on. Uses training mode where the model is in it. `full_rows`: those of a full batch.
-  torch::Tensor forward(const torch::Tensor& input, int64_t full_rows);
+  /// backward() goes on. Uses training mode where the model is in it. `full_rows`: those of a full batch. `rows`: which
+  /// rows those of `input` are.
+  torch::Tensor forward(const torch::Tensor& input, int64_t full_rows, const BatchRows& rows = {});
   /// Adds to each replica's gradients. `gradient`: of the logits that the last forward() gave.
   void backward(const torch::Tensor& gradient);
   /// Leaves every replica's gradients undefined.

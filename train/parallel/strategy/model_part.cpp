@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "train/nn/drop.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/tensor/storage.h"
@@ -91,6 +92,8 @@ void ModelPart::load(const std::string& name, const torch::Tensor& value) {
       tensor.detach().copy_(value);
     }
 }
+
+bool ModelPart::has_drops() const { return penstock::has_drops(model_); }
 
 void ModelPart::train(bool on) {
   if (model_.is_training() != on) model_.train(on);

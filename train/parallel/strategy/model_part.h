@@ -38,6 +38,7 @@ class ModelPart {
   /// The first block takes images, the last gives logits; between them are activations.
   torch::Tensor forward(torch::Tensor x, size_t chunk = 0) const;
   void train(bool on);
+  bool has_drops() const;  ///< Of the whole model, as penstock::has_drops().
 
   const std::vector<BlockRange>& chunks() const { return chunks_; }
   size_t chunk_count() const { return chunks_.size(); }

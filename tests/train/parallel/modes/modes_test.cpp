@@ -225,6 +225,23 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
         << mode;
 }
 
+/// What a row drops belongs to its position in the epoch: all modes drop the same, without --exact too.
+TEST(ModesTest, ModelsThatDropTrainTheSameModelInEveryMode) {
+  const auto samples = random_samples(36, kGrey, 4);
+  for (const std::string arch : {"vit(patch=14,width=8,depth=3,heads=2,mlp=12,dropout=0.2,drop-path=0.3)",
+                                 "convnext(widths=4:8,depths=2:2,drop-path=0.4)"}) {
+    const auto train_one = [&](const std::string& mode, int ranks, Network network) {
+      return train(mode, ranks, arch, kGrey, samples, 12, 3, torch::kFloat64, network);
+    };
+    const auto expected = train_one("single", 1, Network::kThreads);
+    for (const auto& [mode, ranks] :
+         {ModeCase{"single(accumulate=3)", 1}, ModeCase{"ddp", 3}, ModeCase{"zero(stage=3)", 2}, ModeCase{"mp", 2},
+          ModeCase{"pipeline(schedule=zero-bubble,recompute=always)", 2}, ModeCase{"dp(devices=cpu:5)", 1}})
+      EXPECT_LE(relative_difference(expected, train_one(mode, ranks, Network::kThreads)), 1e-12)
+          << arch << ": " << mode << ", " << ranks << " ranks";
+  }
+}
+
 /// With parts of several stages: rows of one micro-batch go around.
 TEST(ModesTest, APartialLastBatchGoesAroundAnInterleavedPipelineToo) {
   const auto samples = random_samples(23, kGrey, 4);
