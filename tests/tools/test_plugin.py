@@ -231,7 +231,7 @@ def test_a_schedule_trains_what_one_rank_trains(train, tmp_path):
     drawn = run(*train, "--arch", "lenet", "--mode", "pipeline(schedule=in-order,micro-batches=2)", "--nproc", 2,
                 "--print-schedule")
     assert "rank 0  F0 F1 .  .  .  B0 =  B1 =\n" in drawn, drawn
-    assert "known: 1f1b, gpipe, in-order, interleaved, zero-bubble" in refusal(
+    assert "known: 1f1b, dualpipe-v, gpipe, in-order, interleaved, zb-v, zero-bubble" in refusal(
         *lenet, "--mode", "pipeline(schedule=out-of-order)", "--nproc", 2)
 
 

@@ -120,10 +120,13 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
                         mode_lines()))
       ->capture_default_str()
       ->group(group);
-  app.add_flag("--print-schedule", o.prints_schedule,
-               "draw what each rank of --mode pipeline or mp does when, with the bubble and the activations that it "
-               "implies, and end; needs no data");
-  app.get_option("--print-schedule")->group(group);
+  app.add_option_function<std::string>(
+         "--print-schedule", [&o](const std::string& form) { choose_schedule_form(o, form); },
+         "draw when each rank of --mode pipeline or mp does what, or print it as PyTorch's CSV, and end; needs no data")
+      ->expected(0, 1)
+      ->default_str("drawing")
+      ->option_text("[csv]")
+      ->group(group);
   app.add_option(
          "--nproc", o.nproc,
          "ranks to start on this machine (default: 1 in mode single; otherwise one per visible GPU, or 2 on the CPU)")

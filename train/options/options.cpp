@@ -96,6 +96,13 @@ ThreadCounts default_threads(int core_count, bool is_cuda) {
   return {kWorkers, std::max(1, core_count - kWorkers)};
 }
 
+void choose_schedule_form(ParallelOptions& options, const std::string& form) {
+  if (form != "drawing" && form != "csv" && form != "true" && form != "false")
+    throw config_error(concat("--print-schedule is ", in_quotes(form), "; expected csv, or nothing, which draws"));
+  options.prints_schedule = form != "false";
+  options.prints_csv = form == "csv";
+}
+
 DctScale training_dct_scale(const DataOptions& options) {
   return *options.dct_scale == DctScale::kAuto ? DctScale::kAlways : *options.dct_scale;
 }

@@ -118,6 +118,7 @@ struct ParallelOptions {
   int threads = 0;               ///< Intra-op; 0: auto.
   bool captures_steps = false;   ///< --graph.
   bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
+  bool prints_csv = false;       ///< --print-schedule csv, in place of a drawing.
 };
 
 /// How ranks are started and find each other.
@@ -165,6 +166,10 @@ struct ThreadCounts {
   int workers = 0, threads = 1;
 };
 ThreadCounts default_threads(int core_count, bool is_cuda);
+
+/// The value of --print-schedule: drawing or csv; in a file of --config true or false, whether to draw. Throws
+/// config_error for another one.
+void choose_schedule_form(ParallelOptions& options, const std::string& form);
 
 /// With `auto` training decodes at smaller scales, also where its transforms do not draw at random, and evaluation does
 /// not.

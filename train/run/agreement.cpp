@@ -12,6 +12,7 @@
 #include "loader/shards/shard.h"
 #include "train/nn/model.h"
 #include "train/options/flag_table.h"
+#include "train/parallel/strategy/strategy.h"
 #include "train/run/exact.h"
 #include "train/run/source_id.h"
 #include "train/tensor/tensor_file.h"
@@ -60,6 +61,10 @@ std::map<std::string, std::string> contents_of(const Setup& setup) {
                                               {"also", count_text(setup.options.also.size(), "data set")},
                                               {"augment", setup.data.augment},
                                               {"eval-augment", setup.data.eval_augment}};
+  const auto& mode = StrategyRegistry::entry(setup.options.mode->name());
+  if (mode.traits.identity)
+    if (const auto text = mode.traits.identity(setup.options.mode->with_keys(mode.keys)); !text.empty())
+      contents["mode"] = text;
   if (setup.options.exact_shards > 0) contents["exact-kernels"] = kernels_text(setup.options);
   if (!setup.pretrained.empty()) contents["pretrained"] = setup.pretrained;
   if (!setup.options.plugins.empty()) contents["plugin"] = identity_of(setup.options.plugins);

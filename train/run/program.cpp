@@ -74,10 +74,11 @@ std::string schedule_text(const TrainOptions& options) {
   const Mesh mesh = mesh_of(options, options.nproc > 0 ? options.nproc : options.world_size, device_type(options));
   const Spec& spec = *options.mode;
   const auto& mode = StrategyRegistry::entry(spec.name());
-  if (!mode.traits.draw)
+  if (!(options.prints_csv ? mode.traits.csv : mode.traits.draw))
     throw config_error(concat("--print-schedule with --mode ", options.mode,
                               ": every rank runs its rows forward and backward without waiting in between; expected a ",
                               "mode whose ranks hold stages of the model, such as pipeline"));
+  if (options.prints_csv) return mode.traits.csv(spec.with_keys(mode.keys), mesh);
   return concat("mode ", options.mode, ": ", mode.traits.draw(spec.with_keys(mode.keys), mesh));
 }
 

@@ -164,6 +164,7 @@ std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext
   const int ranks = context.comm.world_size(), rank = context.comm.rank(), micro_batches = 4;
   const Mesh mesh{.pipe = ranks};
   StepConfig config{.mesh = mesh, .micro_batches = micro_batches};
+  config.placement = Placement::loop(ranks, 1);
   config.ranges = balanced(context.model.blocks().size(), static_cast<size_t>(ranks), part_parameters(context.model));
   config.schedule = schedules_of({.ranks = ranks, .micro_batches = micro_batches})[static_cast<size_t>(rank)];
   if (rank + 1 == ranks) std::swap(config.schedule[0], config.schedule[1]);

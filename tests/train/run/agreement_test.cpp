@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -163,6 +164,20 @@ TEST(AgreementTest, ContentsCountAndNotTheirPaths) {
         .shard_count = 5,
         .shuffle_seed = 3});
   EXPECT_EQ(differing(fingerprint, of_data((folder.path() / "other").string())), std::set<std::string>{"--data"});
+}
+
+TEST(AgreementTest, AScheduleCountsByWhatItsFileSays) {
+  const TemporaryFolder folder("agreement-schedule");
+  const auto of_file = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path() / name) << text;
+    return fingerprint_of(small_setup([&](auto& o) {
+      o.mode = concat("pipeline(schedule=", (folder.path() / name).string(), ")");
+      o.nproc = 2;
+    }));
+  };
+  const auto one = of_file("a.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(differing(one, of_file("b.csv", "0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n")), std::set<std::string>());
+  EXPECT_EQ(differing(one, of_file("c.csv", "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n")), std::set<std::string>{"--mode"});
 }
 
 TEST(AgreementTest, NativeKernelsAreThoseOfOneKindOfProcessor) {

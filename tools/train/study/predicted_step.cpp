@@ -46,7 +46,9 @@ class Formula {
     const double one = transfer_ms(own_.activation_bytes, 1);
     // Messages of gpipe are under way while the next micro-batch is computed, except where the pipeline fills and
     // drains; in 1f1b each rank waits for the round trip of one micro-batch before it can begin the next.
-    const bool hides = takes_turns || ScheduleRegistry::entry(spec_.get("schedule", "1f1b")).traits.hides_messages;
+    const auto known = ScheduleRegistry::entries().find(spec_.get("schedule", "1f1b"));  // a file is not there
+    const bool hides =
+        takes_turns || (known != ScheduleRegistry::entries().end() && known->second.traits.hides_messages);
     const double messages = one * (hides ? 2 * (parts - 1) : own_.micro_batches + parts - 1);
     const double hiding = slower * single_.backward / (ranks_ * own_.micro_batches);
     return fixed() + single_.load + work + update + messages + exposed_ms(own_.parameter_bytes, copies, hiding);

@@ -24,7 +24,7 @@ EmulatedWork work_of(const StepParts& parts, const Emulation& emulation) {
                     .shares = int64_t{config.mesh.data} * config.mesh.replicas,
                     .micro_batches = config.micro_batches,
                     .rank = parts.pipe_rank,
-                    .ranks = config.mesh.pipe,
+                    .placement = config.placement,
                     .schedule = config.schedule,
                     .chunks = parts.part.chunks(),
                     .net = emulation.network};
@@ -86,7 +86,7 @@ void EmulatedStep::run(const DeviceBatch& batch) {
   for (const auto& operation : work_.schedule) {
     const int64_t rows = std::clamp<int64_t>(batch.count - each * operation.micro_batch, 0, each);
     // Alone, a rank takes the whole time for any batch, also for one that has fewer rows than micro-batches.
-    if (rows == 0 && work_.ranks > 1) continue;
+    if (rows == 0 && work_.placement.rank_count() > 1) continue;
     if (operation.kind == Operation::Kind::kForward)
       forward(batch, operation, rows);
     else

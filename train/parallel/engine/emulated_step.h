@@ -18,7 +18,8 @@ struct EmulatedWork {
   int64_t step_ns = 0;  ///< Forward, backward and update of a whole batch of all ranks, on one device.
   int64_t shares = 1;   ///< Copies of the model, in ranks and replicas, that divide the rows of a batch.
   int micro_batches = 1;
-  int rank = 0, ranks = 1;  ///< Along the pipe axis.
+  int rank = 0;  ///< Along the pipe axis.
+  Placement placement = Placement();
   Schedule schedule = {};
   std::vector<BlockRange> chunks = {};  ///< What this rank holds, as ModelPart has it.
   /// Bytes that one device sends and receives to bring replicas the parameters, and as many to collect their gradients.
@@ -49,7 +50,7 @@ class EmulatedStep final : public StepRunner {
   std::string capture_obstacle() const override { return "an emulated step computes nothing"; }
 
  private:
-  int part_of(const Operation& operation) const { return operation.chunk * work_.ranks + work_.rank; }
+  int part_of(const Operation& operation) const { return work_.placement.part_of(work_.rank, operation.chunk); }
   void run(const DeviceBatch& batch);
   void copy_to_replicas();
   void forward(const DeviceBatch& batch, const Operation& operation, int64_t rows);

@@ -49,9 +49,8 @@ std::unique_ptr<Comm> pipe_axis(Comm& world, const Mesh& mesh) {
 std::vector<BlockRange> ranges_of(const StepConfig& config, const Model& model, int rank) {
   if (config.ranges.empty()) return {{0, model.blocks().size()}};
   std::vector<BlockRange> own;
-  const auto pipe = static_cast<size_t>(config.mesh.pipe);
-  for (auto part = static_cast<size_t>(config.mesh.pipe_rank(rank)); part < config.ranges.size(); part += pipe)
-    own.push_back(config.ranges[part]);
+  for (const int part : config.placement.parts_of(config.mesh.pipe_rank(rank)))
+    own.push_back(config.ranges[static_cast<size_t>(part)]);
   return own;
 }
 
@@ -87,8 +86,8 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
       part_(context.model, ranges_of(config, context.model, world_.rank()), context.device,
             /*is_outline=*/context.weights != nullptr),
       norms_(context.model, data_, context.recorder, config.syncs_batch_norm && data_.world_size() > 1),
-      link_(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(config.ranges.size()), context.device, context.recorder,
-            config.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs) {
+      link_(pipe_comm_ ? *pipe_comm_ : world_, config.placement, context.device, context.recorder,
+            config.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs, config.keeps_gradients) {
   config_.steps_in_backward = config.steps_in_backward && context.emulation.learns();
   for (const auto& item : context.model.named_parameters()) {
     if (!item.value().requires_grad()) continue;

@@ -46,9 +46,7 @@ class Engine final : public Strategy, public CapturableStep {
   int data_world_size() const override { return config_.mesh.data; }
   std::string text() const override { return config_.text; }
   int micro_batches() const override { return config_.micro_batches; }
-  int micro_batch_step() const override {  // see interleaved()
-    return config_.ranges.size() > static_cast<size_t>(config_.mesh.pipe) ? config_.mesh.pipe : 1;
-  }
+  int micro_batch_step() const override { return config_.micro_batch_step; }
   double predicted_bubble() const override { return config_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
   int most_alive() const override { return runner_->most_alive(); }

@@ -58,7 +58,7 @@ int EngineState::holder_of(const std::string& tensor) const {
   if (mesh.pipe == 1 || tensor.empty()) return 0;
   const size_t block = block_of(model_, tensor);
   const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return block < range.end; });
-  return mesh.rank(0, static_cast<int>(part - ranges.begin()) % mesh.pipe);
+  return mesh.rank(0, parts_.config.placement.rank_of(static_cast<int>(part - ranges.begin())));
 }
 
 void EngineState::for_each_held(const UseTensor& use) {

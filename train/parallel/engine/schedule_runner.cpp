@@ -18,7 +18,6 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
       update_(parts.update),
       sync_(parts.sync),
       rank_(parts.pipe_rank),
-      ranks_(config_.mesh.pipe),
       micro_batches_(config_.micro_batches),
       device_(parts.device),
       recorder_(parts.recorder),
@@ -105,7 +104,7 @@ std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& 
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
-    const int part = chunk * ranks_ + rank_;
+    const int part = config_.placement.part_of(rank_, chunk);
     output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows, {});
     if (part_.is_last(chunk)) return output;
     link_.send_activation(part, 0, output);

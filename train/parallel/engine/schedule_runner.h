@@ -19,8 +19,9 @@ namespace penstock::detail {
 class Replicas;
 
 /// A step of a rank, by its schedule. A micro-batch is an equal number of rows; where a batch is not full, the last
-/// ones have fewer or none, and an empty one runs nowhere. Chunk k of the part is part k * ranks + rank of the model,
-/// in the order of the link's ranks. With StepConfig::replicas these run the whole model in place of the part.
+/// ones have fewer or none, and an empty one runs nowhere. Chunk k of the part is part placement.part_of(rank, k) of
+/// the model, in the order of the link's ranks. With StepConfig::replicas these run the whole model in place of the
+/// part.
 class ScheduleRunner final : public StepRunner {
  public:
   /// `observer` hears of every micro-batch. `seed`: of what layers drop.
@@ -54,7 +55,7 @@ class ScheduleRunner final : public StepRunner {
   int64_t full_rows_of(const DeviceBatch& batch) const;
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
-  int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
+  int part_of(const Operation& operation) const { return config_.placement.part_of(rank_, operation.chunk); }
   torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows, const BatchRows& rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once.
   bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_; }
@@ -74,7 +75,7 @@ class ScheduleRunner final : public StepRunner {
   StageLink& link_;
   Update& update_;
   GradientSync& sync_;
-  int rank_, ranks_;  // along the pipe axis
+  int rank_;  // along the pipe axis
   int micro_batches_;
   torch::Device device_;
   Recorder& recorder_;

@@ -17,10 +17,13 @@ class Replicas;
 /// A mode is little more than a value of this. The engine makes the store, the update and the sync, in this order.
 struct StepConfig {
   Mesh mesh = {};
-  std::vector<BlockRange> ranges = {};  // parts, part q at pipe rank q % mesh.pipe; empty: every rank holds the model
+  std::vector<BlockRange> ranges = {};  // parts; empty: every rank holds the model
+  Placement placement = Placement();    // of the parts over the pipe ranks
   std::string text = {};                // as Strategy::text()
   double bubble = 0;                    // as Strategy::predicted_bubble()
   int micro_batches = 1;
+  int micro_batch_step = 1;             // as Strategy::micro_batch_step()
+  bool keeps_gradients = false;         // as StageLink has it
   Schedule schedule = accumulation(1);  // of this rank
   /// Where parameters are while no stage uses them; null: whole at every rank.
   std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};

@@ -1,13 +1,18 @@
 // pipeline and mp: the stages of the model spread over ranks. A batch goes through them in micro-batches, so that
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
+#include <algorithm>
+#include <cstdio>
+
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/shards/shard.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/parallel/engine/engine.h"
 #include "train/parallel/exact/tree_sync.h"
 #include "train/parallel/modes/devices.h"
 #include "train/parallel/modes/mode_keys.h"
+#include "train/parallel/modes/pipeline_plan.h"
 #include "train/parallel/modes/sharding_config.h"
 #include "train/parallel/pipeline/block_costs.h"
 #include "train/parallel/pipeline/timeline.h"
@@ -16,37 +21,12 @@
 namespace penstock {
 namespace {
 
-using detail::at_least_one, detail::flag;
+using detail::at_least_one, detail::flag, detail::plan_of, detail::PipelineShape, detail::Placement;
 using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::ShardedKinds, detail::BlockRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
   return text.empty() ? std::vector<std::string>() : split(text, ':');
-}
-
-std::string schedule_name(const Spec& spec) { return spec.name() == "mp" ? "gpipe" : spec.get("schedule", "1f1b"); }
-
-/// "schedule=interleaved": those that give a rank several parts of the model.
-std::string chunked_schedules() {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : ScheduleRegistry::entries())
-    if (entry.traits.chunks > 1) names.push_back("schedule=" + name);
-  return join(names, " or ");
-}
-
-/// Parts per rank.
-int interleave_of(const Spec& spec) {
-  const int chunks = detail::schedule_traits(schedule_name(spec)).chunks;
-  if (chunks == 1) {
-    if (spec.name() != "mp" && spec.has("interleave"))
-      throw config_error(concat(flag(spec), ": interleave with schedule ", schedule_name(spec), "; expected it with ",
-                                chunked_schedules(), " alone"));
-    return 1;
-  }
-  const int interleave = at_least_one(spec, "interleave", chunks);
-  if (interleave == 1)
-    throw config_error(concat(flag(spec), ": interleave is 1; expected 2 or more, or schedule=1f1b"));
-  return interleave;
 }
 
 /// For `parts` that cuts make.
@@ -64,6 +44,20 @@ Mesh grid_of_cuts(const Spec& spec, int ranks, int data, int parts, int interlea
                             interleave > 1 ? concat(" and interleave ", interleave) : "", "; expected ", expected));
 }
 
+/// For a schedule that says which rank has which parts.
+Mesh grid_of_file(const Spec& spec, int ranks, int data, int parts, const PipelineShape& shape) {
+  if (parts > 1 && parts != shape.parts)
+    throw config_error(concat(flag(spec), ": ", count_text(parts - 1, "cut"), " with schedule ",
+                              spec.get("schedule", ""), ", which has ", count_text(shape.parts, "stage"), "; expected ",
+                              count_text(shape.parts - 1, "cut")));
+  if (ranks > 0 && ranks != shape.ranks * data)
+    throw config_error(concat(flag(spec), ": schedule ", spec.get("schedule", ""), " has ",
+                              count_text(shape.ranks, "row"), ", one per rank",
+                              data > 1 ? concat(" of each of ", data, " copies of the model") : "", ", with ",
+                              count_text(ranks, "rank"), "; expected ", shape.ranks * data));
+  return {.data = data, .pipe = shape.ranks};
+}
+
 /// One per rank of a machine; empty: the ranks choose by their local rank.
 std::vector<torch::Device> devices_of_ranks(const Spec& spec, const MeshRequest& request) {
   if (!spec.has("devices")) return {};
@@ -75,27 +69,28 @@ std::vector<torch::Device> devices_of_ranks(const Spec& spec, const MeshRequest&
   return devices;
 }
 
-/// 0: as many as the parts that cuts make.
-int rank_count(const Spec& spec, const MeshRequest& request, int data) {
+/// 0: as many as the parts that cuts make, or as a file says.
+int rank_count(const Spec& spec, const MeshRequest& request, int data, const PipelineShape& shape) {
   if (request.ranks > 0) return request.ranks;
   if (spec.has("devices")) return static_cast<int>(devices_of_ranks(spec, request).size());
-  return cuts_of(spec).empty() ? std::max(request.default_ranks / data, 2) * data : 0;
+  return cuts_of(spec).empty() && shape.ranks == 0 ? std::max(request.default_ranks / data, 2) * data : 0;
 }
 
 Mesh grid_of(const Spec& spec, const MeshRequest& request) {
   const int data = spec.name() == "mp" ? 1 : at_least_one(spec, "data", 1);
   const auto parts = static_cast<int>(cuts_of(spec).size()) + 1;
-  const int ranks = rank_count(spec, request, data);
+  const PipelineShape shape = detail::shape_of(spec);
+  const int ranks = rank_count(spec, request, data, shape), interleave = shape.interleave;
   if (ranks % data != 0)
     throw config_error(concat(flag(spec), ": data is ", data, " with ", count_text(ranks, "rank"),
                               "; expected ranks = data x stages, as ", data, " x ", ranks / data + 1, " = ",
                               data * (ranks / data + 1)));
-  const int interleave = interleave_of(spec);
+  if (shape.ranks > 0) return grid_of_file(spec, ranks, data, parts, shape);
   const Mesh mesh =
       parts > 1 ? grid_of_cuts(spec, ranks, data, parts, interleave) : Mesh{.data = data, .pipe = ranks / data};
   if (interleave > 1 && mesh.pipe == 1)
-    throw config_error(concat(flag(spec), ": schedule=", schedule_name(spec), " with ", count_text(mesh.size(), "rank"),
-                              " for ", count_text(data, "copy", "copies"),
+    throw config_error(concat(flag(spec), ": schedule=", spec.get("schedule", ""), " with ",
+                              count_text(mesh.size(), "rank"), " for ", count_text(data, "copy", "copies"),
                               " of the model; expected 2 ranks or more per copy"));
   return mesh;
 }
@@ -113,41 +108,11 @@ int zero_of(const Spec& spec, const Mesh& mesh) {
   return zero;
 }
 
-/// Throws config_error for keys that do not fit the mesh.
-SchedulePlan plan_of(const Spec& spec, const Mesh& mesh) {
-  SchedulePlan plan{.name = schedule_name(spec), .ranks = mesh.pipe, .interleave = interleave_of(spec)};
-  const int step = plan.interleave > 1 ? plan.ranks : 1;
-  if (mesh.shards > 0) {
-    plan.takes_turns = spec.name() == "mp";
-    plan.micro_batches = detail::micro_batches_of_shards(spec, plan.takes_turns ? nullptr : "micro-batches",
-                                                         mesh.shards, mesh.data, "copies");
-  }
-  if (spec.name() == "mp") return plan;
-  if (mesh.shards == 0)
-    plan.micro_batches = at_least_one(spec, "micro-batches", mesh.pipe == 1 ? 1 : (3 + step) / step * step);
-  plan.recompute = detail::recompute_named(spec.get("recompute", "never"));
-  if (plan.micro_batches % step != 0)
-    throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"),
-                              " with schedule=", plan.name, " over ", plan.ranks,
-                              " ranks; expected a multiple of these, as ",
-                              std::max(1, plan.micro_batches / step) * step));
-  return plan;
-}
-
 Balance balance_of(const Spec& spec) {
   if (spec.has("balance") && spec.has("cut"))
     throw config_error(concat(flag(spec), ": balance is ", spec.get("balance", ""), " with cut ", spec.get("cut", ""),
                               "; expected one of the two"));
   return detail::balance_named(flag(spec), spec.get("balance", "parameters"));
-}
-
-/// Throws config_error if a step would have more messages than there are tags; see StageLink::activation_tag().
-void check_messages(const Spec& spec, const SchedulePlan& plan) {
-  constexpr int64_t kMost = kTagLimit / 4;
-  const int64_t parts = int64_t{plan.ranks} * plan.interleave;
-  if (parts * plan.micro_batches > kMost)
-    throw config_error(concat(flag(spec), ": ", plan.micro_batches, " micro-batches through ", parts,
-                              " stages; expected ", kMost / parts, " micro-batches or fewer"));
 }
 
 Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
@@ -162,12 +127,12 @@ Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
                               request.optimizer, ", which gives pieces of parameters other bits; expected no zero, or ",
                               "another optimizer"));
   const SchedulePlan plan = plan_of(spec, mesh);
-  check_messages(spec, plan);
+  detail::check_messages(spec, plan);
   detail::check_divides(spec, count_text(plan.micro_batches, "micro-batch", "micro-batches"), "copies of the model",
                         {.batch_size = request.batch_size,
                          .copies = mesh.data,
                          .count = plan.micro_batches,
-                         .step = plan.interleave > 1 ? plan.ranks : 1});
+                         .step = std::max(detail::micro_batch_step(spec, mesh.pipe), 1)});
   return mesh;
 }
 
@@ -175,7 +140,8 @@ std::vector<BlockRange> ranges_of(const Spec& spec, const Model& model, const Me
   const auto cuts = cuts_of(spec);
   if (!cuts.empty()) return detail::cut_at(model, flag(spec), cuts);
   const auto blocks = model.blocks().size();
-  const auto parts = static_cast<size_t>(mesh.pipe) * static_cast<size_t>(interleave_of(spec));
+  const PipelineShape shape = detail::shape_of(spec);
+  const auto parts = static_cast<size_t>(shape.parts > 0 ? shape.parts : mesh.pipe * shape.interleave);
   if (parts > blocks)
     throw config_error(concat(flag(spec), ": ", count_text(parts, "stage"), " of a model of ",
                               count_text(blocks, "block"), "; expected one block or more for each"));
@@ -188,9 +154,11 @@ MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const M
   if (balance == Balance::kParameters || mesh.pipe == 1) return {ranges_of(spec, context.model, mesh), {}};
   std::vector<int> alive;  // of each part: its share of what is alive at its rank
   const auto schedules = detail::schedules_of(plan);
-  for (int part = 0; part < plan.ranks * plan.interleave; ++part)
-    alive.push_back((detail::most_alive(schedules[static_cast<size_t>(part % plan.ranks)]) + plan.interleave - 1) /
-                    plan.interleave);
+  const Placement placement = detail::placement_of(plan);
+  for (int part = 0; part < placement.part_count(); ++part) {
+    const int rank = placement.rank_of(part), chunks = static_cast<int>(placement.parts_of(rank).size());
+    alive.push_back((detail::most_alive(schedules[static_cast<size_t>(rank)]) + chunks - 1) / chunks);
+  }
   return detail::measured_parts(context, balance,
                                 {.alive = alive,
                                  .micro_batches = int64_t{mesh.data} * plan.micro_batches,
@@ -201,13 +169,14 @@ MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const M
 /// "stage 0: conv1..conv2 (2,572 parameters, 12 ms), ...".
 std::string parts_text(const Model& model, const MeasuredParts& all, const SchedulePlan& plan) {
   const auto parameters = detail::part_parameters(model);
+  const Placement placement = detail::placement_of(plan);
   std::vector<std::string> parts;
   for (size_t part = 0; part < all.ranges.size(); ++part) {
     const auto range = all.ranges[part];
-    parts.push_back(concat("stage ", part, plan.interleave > 1 ? concat(" at rank ", part % plan.ranks) : "", ": ",
-                           blocks_text(model, range.first, range.end), " (",
-                           grouped(static_cast<uint64_t>(parameters(part, range))), " parameters",
-                           all.costs.empty() ? "" : ", " + all.costs[part], ")"));
+    parts.push_back(concat(
+        "stage ", part, plan.interleave > 1 ? concat(" at rank ", placement.rank_of(static_cast<int>(part))) : "", ": ",
+        blocks_text(model, range.first, range.end), " (", grouped(static_cast<uint64_t>(parameters(part, range))),
+        " parameters", all.costs.empty() ? "" : ", " + all.costs[part], ")"));
   }
   return join(parts);
 }
@@ -231,7 +200,11 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
   const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const SchedulePlan plan = plan_of(spec, mesh);
   const int zero = zero_of(spec, mesh);
-  detail::StepConfig config{.mesh = mesh, .micro_batches = plan.micro_batches};
+  detail::StepConfig config{.mesh = mesh,
+                            .placement = detail::placement_of(plan),
+                            .micro_batches = plan.micro_batches,
+                            .micro_batch_step = detail::micro_batch_step(spec, mesh.pipe),
+                            .keeps_gradients = detail::is_schedule_file(plan.name)};
   if (mesh.data > 1) config.sync = detail::make_bucket_sync;
   if (mesh.shards > 0) config.sync = detail::make_tree_sync;
   if (zero == 1) detail::shard_optimizer_state(config);
@@ -240,7 +213,7 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
   config.ranges = parts.ranges;
   const auto schedules = detail::schedules_of(plan);
   config.schedule = schedules[static_cast<size_t>(mesh.pipe_rank(context.comm.rank()))];
-  config.bubble = detail::simulate(schedules).bubble();
+  config.bubble = detail::simulate(schedules, config.placement).bubble();
   config.text = text_of(spec, mesh, plan, config.bubble, context.model, parts);
   return std::make_unique<detail::Engine>(context, config);
 }
@@ -253,13 +226,29 @@ std::string drawing_of(const Spec& spec, const Mesh& mesh) {
                 detail::drawing_of(plan));
 }
 
+std::string csv_of_schedules(const Spec& spec, const Mesh& mesh) {
+  const SchedulePlan plan = plan_of(spec, mesh);
+  return detail::csv_of({detail::placement_of(plan), detail::schedules_of(plan), plan.micro_batches});
+}
+
+/// A file may have another name at each rank; what counts is what it says.
+std::string identity_of_mode(const Spec& spec) {
+  const std::string name = spec.get("schedule", "");
+  if (!detail::is_schedule_file(name)) return "";
+  const std::string csv = detail::csv_of(detail::read_schedule_file(name));
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", crc32c({reinterpret_cast<const uint8_t*>(csv.data()), csv.size()}));
+  return concat(spec.without("schedule").text(), " with a schedule of checksum ", digits);
+}
+
 bool holds_part(const Spec&, const Mesh& mesh) { return mesh.pipe > 1; }
 
 const Registered<StrategyKind> kPipeline{
     "pipeline",
     {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data", "zero", "devices"},
     "the model's blocks are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
-    "1f1b; or gpipe, zero-bubble, or interleaved with interleave=2 model chunks per rank); cut=layer2:layer4 says "
+    "1f1b; or gpipe, zero-bubble, zb-v, dualpipe-v, interleaved with interleave=2 model chunks per rank, or FILE.csv "
+    "in PyTorch's format); cut=layer2:layer4 says "
     "where stages begin, otherwise they are cut so that their parameters are balanced, or with balance=time or memory "
     "what is measured on some micro-batches; recompute=except-last or always (default never) keeps less of a forward "
     "and runs "
@@ -270,11 +259,14 @@ const Registered<StrategyKind> kPipeline{
     {.mesh = pipeline_mesh,
      .check_model = ranges_of,
      .draw = drawing_of,
+     .csv = csv_of_schedules,
+     .identity = identity_of_mode,
      .holds_part = holds_part,
      .promise = pipeline_promise,
      .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
-                  "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
-                  "pipeline(data=2,zero=1)", "pipeline(data=2,schedule=zero-bubble,zero=2)"},
+                  "pipeline(schedule=zero-bubble)", "pipeline(schedule=zb-v)", "pipeline(schedule=dualpipe-v)",
+                  "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)", "pipeline(data=2,zero=1)",
+                  "pipeline(data=2,schedule=zero-bubble,zero=2)"},
      .exact = StrategyKind::Exact::kAlways,
      .keeps_average = true}};
 
@@ -287,6 +279,7 @@ const Registered<StrategyKind> kModelParallel{
     {.mesh = pipeline_mesh,
      .check_model = ranges_of,
      .draw = drawing_of,
+     .csv = csv_of_schedules,
      .holds_part = holds_part,
      .promise = pipeline_promise,
      .exact = StrategyKind::Exact::kAlways,

@@ -7,6 +7,7 @@
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "train/parallel/pipeline/schedule_file.h"
 
 namespace penstock::detail {
 namespace {
@@ -39,13 +40,21 @@ const ScheduleRegistry::Entry& entry_of(const std::string& name) {
 }  // namespace
 
 std::vector<Schedule> schedules_of(const SchedulePlan& plan) {
-  const auto schedule = entry_of(plan.name).make(Spec("schedule", plan.name, {}));
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < plan.ranks; ++rank) {
-    schedules.push_back(plan.takes_turns ? accumulation(plan.micro_batches) : schedule->operations(plan, rank));
-    mark_recomputed(schedules.back(), plan.recompute);
+  if (is_schedule_file(plan.name)) {
+    schedules = read_schedule_file(plan.name).ranks;
+  } else {
+    const auto schedule = entry_of(plan.name).make(Spec("schedule", plan.name, {}));
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      schedules.push_back(plan.takes_turns ? accumulation(plan.micro_batches) : schedule->operations(plan, rank));
   }
+  for (auto& schedule : schedules) mark_recomputed(schedule, plan.recompute);
   return schedules;
+}
+
+Placement placement_of(const SchedulePlan& plan) {
+  if (is_schedule_file(plan.name)) return read_schedule_file(plan.name).placement;
+  return entry_of(plan.name).traits.is_v ? Placement::v(plan.ranks) : Placement::loop(plan.ranks, plan.interleave);
 }
 
 const ScheduleTraits& schedule_traits(const std::string& name) { return entry_of(name).traits; }

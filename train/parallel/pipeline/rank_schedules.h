@@ -8,14 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "train/parallel/pipeline/placement.h"
 #include "train/parallel/strategy/schedule.h"
 
 namespace penstock::detail {
 
-/// One entry per rank. Throws config_error naming the mode's key for an unknown name.
+/// One entry per rank. Throws config_error naming the mode's key for an unknown name; of a file what
+/// read_schedule_file() throws.
 std::vector<Schedule> schedules_of(const SchedulePlan& plan);
 
-/// The traits of the schedule of this name. Throws as schedules_of().
+/// Where the parts of the model are. Throws as schedules_of().
+Placement placement_of(const SchedulePlan& plan);
+
+/// The traits of the schedule of this name, which is no file. Throws as schedules_of().
 const ScheduleTraits& schedule_traits(const std::string& name);
 
 /// The value of the key `recompute`: never, except-last or always. Throws config_error for another text.

@@ -56,11 +56,22 @@ torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const 
 
 /// The tag of the activation that `part` takes.
 int StageLink::activation_tag(int part, int micro_batch) const {
-  return kFirstSizesTag + part_count_ + 2 * (micro_batch * part_count_ + part);
+  const int parts = placement_.part_count();
+  return kFirstSizesTag + parts + 2 * (micro_batch * parts + part);
+}
+
+torch::Tensor StageLink::take_kept(int tag) {
+  auto node = kept_.extract(tag);
+  if (node.empty()) throw bug_error(concat("the message ", tag, " of this rank to itself was not sent"));
+  return std::move(node.mapped());
 }
 
 void StageLink::send_activation(int part, int micro_batch, const torch::Tensor& activation) {
-  const int next = part + 1, peer = rank_of(next);
+  const int next = part + 1, peer = placement_.rank_of(next);
+  if (are_both_here(part, next)) {
+    kept_.emplace(activation_tag(next, micro_batch), activation.detach());
+    return;
+  }
   const auto sizes = activation.sizes().slice(1);
   auto& sent = sent_[static_cast<size_t>(part)];
   if (!sent.sizes.empty() && (sizes != at::IntArrayRef(sent.sizes) || activation.scalar_type() != sent.type))
@@ -77,7 +88,8 @@ void StageLink::send_activation(int part, int micro_batch, const torch::Tensor& 
 }
 
 torch::Tensor StageLink::receive_activation(int part, int micro_batch, int64_t rows) {
-  const int peer = rank_of(part - 1);
+  if (are_both_here(part, part - 1)) return take_kept(activation_tag(part, micro_batch));
+  const int peer = placement_.rank_of(part - 1);
   auto& [sizes, type] = received_[static_cast<size_t>(part)];
   if (sizes.empty()) {
     const auto numbers = receive(torch::empty({2 + kMostDimensions}, torch::dtype(torch::kInt64).device(device_)), peer,
@@ -93,17 +105,23 @@ torch::Tensor StageLink::receive_activation(int part, int micro_batch, int64_t r
 }
 
 void StageLink::send_gradient(int part, int micro_batch, const torch::Tensor& gradient) {
+  if (are_both_here(part, part - 1)) {
+    kept_.emplace(gradient_tag(part, micro_batch), gradient);
+    return;
+  }
   // The peer has asked for the gradient before this one already, as a rule: it does so when its forward is through,
   // from which this rank has made a forward and a backward since.
   recorder_.mark(Phase::kBackward);
-  if (last_gradient_tag_) release(*last_gradient_tag_);
+  if (last_gradient_tag_ && !keeps_gradients_) release(*last_gradient_tag_);
   recorder_.mark(Phase::kBubble);
   last_gradient_tag_ = gradient_tag(part, micro_batch);
-  send(gradient.contiguous(), rank_of(part - 1), *last_gradient_tag_, of_micro_batch("gradient", micro_batch));
+  send(gradient.contiguous(), placement_.rank_of(part - 1), *last_gradient_tag_,
+       of_micro_batch("gradient", micro_batch));
 }
 
 torch::Tensor StageLink::receive_gradient(int part, int micro_batch, const torch::Tensor& like) {
-  auto gradient = receive(torch::empty(like.sizes(), like.options().requires_grad(false)), rank_of(part + 1),
+  if (are_both_here(part, part + 1)) return take_kept(gradient_tag(part + 1, micro_batch));
+  auto gradient = receive(torch::empty(like.sizes(), like.options().requires_grad(false)), placement_.rank_of(part + 1),
                           gradient_tag(part + 1, micro_batch), of_micro_batch("gradient", micro_batch));
   release(activation_tag(part + 1, micro_batch));  // which has arrived, or there were no gradient
   return gradient;
@@ -111,7 +129,8 @@ torch::Tensor StageLink::receive_gradient(int part, int micro_batch, const torch
 
 DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
   if (pipe_.world_size() == 1) return batch;
-  const int first = 0, last = pipe_.world_size() - 1;
+  const int first = placement_.rank_of(0), last = placement_.rank_of(placement_.part_count() - 1);
+  if (first == last) return batch;
   const auto options = torch::dtype(torch::kFloat64).device(device_);  // holds labels exactly, up to 2^53
   if (pipe_.rank() == first) {
     const auto columns = torch::full({kColumnCount + target_count_, batch.rows}, -1, options);
@@ -142,6 +161,7 @@ DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
 void StageLink::finish() {
   for (const auto& message : under_way_) message.work->wait();
   under_way_.clear();
+  kept_.clear();
   last_gradient_tag_.reset();
 }
 

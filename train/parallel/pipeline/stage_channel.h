@@ -1,24 +1,28 @@
 // StageLink: activations, gradients and labels on their way between the ranks that hold neighbouring stages.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "train/comm/comm.h"
 #include "train/measure/recorder.h"
+#include "train/parallel/pipeline/placement.h"
 #include "train/tensor/device_batch.h"
 
 namespace penstock::detail {
 
-/// Part q of the model is at rank q modulo the number of ranks, so that messages go around when a rank holds several.
+/// A rank may hold several parts. What goes from one of them to the next one at the same rank is handed over as it is.
 ///
 /// Receives wait. Sends return at once, except that a gradient first waits until the one before it has arrived.
 ///
 /// Memory: what was sent stays in memory until finish(), but an activation only until its gradient has come, and a
 /// gradient only until the next one is sent. So one gradient is on its way, beside the activations that the schedule
-/// keeps alive. This cannot stop a schedule: the peer receives gradients in the order in which they are sent, and what
-/// it does before needs nothing that comes later (tests/train/parallel/pipeline/schedule_test.cpp runs all of them so).
+/// keeps alive. This cannot stop a schedule of the registry: the peer receives gradients in the order in which they are
+/// sent, and what it does before needs nothing that comes later (tests/train/parallel/pipeline has a test that runs all
+/// of them so). Of other schedules nobody knows that: with `keeps_gradients` no send waits, and gradients stay until
+/// finish().
 ///
 /// Sizes: before the first activation of a part its sizes are sent, once, without the rows. Both ranks know the rows of
 /// each message anyway.
@@ -31,16 +35,17 @@ class StageLink {
   /// `pipe`: the ranks that hold the parts; its rank 0 is rank `first_rank` of the run. Each message is told to
   /// `recorder`. One rank alone sends nothing. `target_count`: numbers per row of the column kTargetColumn; 0: batches
   /// have none.
-  StageLink(Comm& pipe, int part_count, const torch::Device& device, Recorder& recorder, int first_rank = 0,
-            int64_t target_count = 0)
+  StageLink(Comm& pipe, const Placement& placement, const torch::Device& device, Recorder& recorder, int first_rank = 0,
+            int64_t target_count = 0, bool keeps_gradients = false)
       : pipe_(pipe),
-        part_count_(part_count),
+        placement_(placement),
         device_(device),
         recorder_(recorder),
         first_rank_(first_rank),
         target_count_(target_count),
-        sent_(part_count),
-        received_(part_count) {}
+        keeps_gradients_(keeps_gradients),
+        sent_(static_cast<size_t>(placement.part_count())),
+        received_(static_cast<size_t>(placement.part_count())) {}
 
   /// Sends the output of `part` to the part after it; receives the input of `part` from the part before it.
   void send_activation(int part, int micro_batch, const torch::Tensor& activation);
@@ -73,7 +78,9 @@ class StageLink {
     std::unique_ptr<Comm::Work> work;
   };
 
-  int rank_of(int part) const { return part % pipe_.world_size(); }
+  /// Whether two parts are at this rank, of which one has what the other needs.
+  bool are_both_here(int part, int other) const { return placement_.rank_of(part) == placement_.rank_of(other); }
+  torch::Tensor take_kept(int tag);
   int activation_tag(int part, int micro_batch) const;
   int gradient_tag(int part, int micro_batch) const { return activation_tag(part, micro_batch) + 1; }
   void send(torch::Tensor tensor, int peer, int tag, const std::string& what);
@@ -81,14 +88,16 @@ class StageLink {
   torch::Tensor receive(torch::Tensor tensor, int peer, int tag, const std::string& what);
 
   Comm& pipe_;
-  int part_count_;
+  Placement placement_;
   torch::Device device_;
   Recorder& recorder_;
   int first_rank_;
   int64_t target_count_;
+  bool keeps_gradients_;
   int64_t activation_bytes_ = 0;
   std::vector<Shape> sent_, received_;    // one entry per part: what it gives, and what it takes
   std::vector<Message> under_way_;        // what was sent and not waited for
+  std::map<int, torch::Tensor> kept_;     // by tag: what another part at this rank has not taken yet
   std::optional<int> last_gradient_tag_;  // of what was sent in this step
 };
 

@@ -32,9 +32,9 @@ using Schedule = std::vector<Operation>;
 enum class Recompute { kNever, kExceptLast, kAlways };
 
 /// What a pipeline's operations depend on. The model has ranks x interleave parts; part q is chunk q / ranks of rank
-/// q % ranks.
+/// q % ranks, unless ScheduleTraits::is_v or a file says otherwise.
 struct SchedulePlan {
-  std::string name = "1f1b";  // of ScheduleRegistry
+  std::string name = "1f1b";  // of ScheduleRegistry, or the path of a file (pipeline/schedule_file.h)
   int ranks = 1, micro_batches = 1;
   int interleave = 1;  // parts per rank; above 1 only with a schedule that has several
   Recompute recompute = Recompute::kNever;
@@ -57,11 +57,13 @@ class PipelineSchedule {
 
 struct ScheduleTraits {
   /// Parts of the model per rank, unless the key `interleave` says another number. Above 1 the micro-batches must be a
-  /// multiple of the ranks.
+  /// multiple of the ranks, unless `is_v`.
   int chunks = 1;
   bool splits_backward = false;  ///< Into kInputGradient and kWeightGradient.
   /// Whether messages are under way while the next micro-batch is computed, except where the pipeline fills and drains.
   bool hides_messages = false;
+  bool is_v = false;       ///< Rank p has parts p and 2 * ranks - 1 - p. Requires 2 chunks, which are then no choice.
+  int least_per_rank = 0;  ///< Micro-batches for each rank that the schedule needs.
 };
 
 struct ScheduleKind {

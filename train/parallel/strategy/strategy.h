@@ -118,7 +118,7 @@ class Strategy {
   virtual double predicted_bubble() const { return 0; }
   /// Pieces in which the rows of this rank's batch go through the model, one after the other.
   virtual int micro_batches() const { return 1; }
-  /// The number of these pieces must be a multiple of this.
+  /// The number of these pieces must be a multiple of this; 0: it cannot be another.
   virtual int micro_batch_step() const { return 1; }
   /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
   virtual bool is_fed() const { return true; }
@@ -195,6 +195,11 @@ struct StrategyKind {
     /// What the ranks of one copy of the model do when in a step, as lines of text. Null: every rank runs its rows
     /// forward and backward, and waits for nobody between.
     std::function<std::string(const Spec&, const Mesh&)> draw = {};
+    /// The same in PyTorch's format, a row per rank. Null where `draw` is.
+    std::function<std::string(const Spec&, const Mesh&)> csv = {};
+    /// Of a mode whose keys name files: what all ranks must have equal, with what the files hold in place of their
+    /// names. "": they name none. Null: they never do.
+    std::function<std::string(const Spec&)> identity = {};
     /// Whether ranks hold a part of the model each, and take StrategyContext::weights. Null: every rank holds it whole.
     std::function<bool(const Spec&, const Mesh&)> holds_part = {};
     /// Null: no compression, and whole batches where there is one copy of the model.

@@ -89,6 +89,8 @@ TEST(ScheduleRunnerTest, NoMoreActivationsAreAliveThanTheScheduleSays) {
        {AliveCase{"schedule=gpipe", {.name = "gpipe", .ranks = 2, .micro_batches = 8}},
         AliveCase{"schedule=1f1b", {.name = "1f1b", .ranks = 4, .micro_batches = 8}},
         AliveCase{"schedule=zero-bubble", {.name = "zero-bubble", .ranks = 4, .micro_batches = 8}},
+        AliveCase{"schedule=zb-v", {.name = "zb-v", .ranks = 2, .micro_batches = 8, .interleave = 2}},
+        AliveCase{"schedule=dualpipe-v", {.name = "dualpipe-v", .ranks = 2, .micro_batches = 8, .interleave = 2}},
         AliveCase{"schedule=interleaved", {.name = "interleaved", .ranks = 2, .micro_batches = 8, .interleave = 2}}})
     for (const std::string recompute : {"never", "always"})
       run_ranks(
@@ -97,11 +99,12 @@ TEST(ScheduleRunnerTest, NoMoreActivationsAreAliveThanTheScheduleSays) {
             StrategyHarness one("pipeline(micro-batches=8," + keys + ",recompute=" + recompute + ")",
                                 ModelRegistry::make(parse_spec("arch", "lenet"), kGrey), comm, kSgd);
             one.strategy->step(one.part(samples, 8, 0));
-            const int of_zero_bubble = plan.name == "zero-bubble" ? comm.rank() + 1 : 1;
+            const bool is_split = schedule_traits(plan.name).splits_backward;
+            const int of_halves = !is_split ? 1 : plan.name == "zb-v" ? 2 * comm.rank() + 1 : comm.rank() + 1;
             EXPECT_EQ(one.strategy->most_alive(),
                       recompute == "never"
                           ? ScheduleRegistry::make(Spec("schedule", plan.name, {}))->most_alive(plan, comm.rank())
-                          : of_zero_bubble)
+                          : of_halves)
                 << keys << ", recompute " << recompute << ", rank " << comm.rank();
           },
           /*step_seconds=*/60, Network::kThreads);

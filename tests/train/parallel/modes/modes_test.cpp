@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <tuple>
@@ -143,6 +144,11 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                                ModeCase{"pipeline(data=3,zero=2)", 6},
                                ModeCase{"pipeline(schedule=interleaved,data=2,zero=2,micro-batches=2)", 4},
                                ModeCase{"pipeline(schedule=zero-bubble,data=2,zero=2,micro-batches=3)", 4},
+                               ModeCase{"pipeline(schedule=zb-v,micro-batches=2)", 2},
+                               ModeCase{"pipeline(schedule=zb-v,data=2,micro-batches=6)", 4},
+                               ModeCase{"pipeline(schedule=dualpipe-v,data=2,micro-batches=6)", 4},
+                               ModeCase{"pipeline(schedule=zb-v,data=2,zero=2,micro-batches=3)", 4},
+                               ModeCase{"pipeline(schedule=dualpipe-v,recompute=always)", 2},
                                ModeCase{"pipeline(recompute=always)", 3},
                                ModeCase{"pipeline(schedule=interleaved,recompute=always)", 2},
                                ModeCase{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
@@ -158,6 +164,27 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
                 1e-12)
           << mode << ", " << world_size << " ranks" << (network == Network::kThreads ? ", threads" : "");
+}
+
+/// In places of no registered schedule, and with gradients that are taken in another order than they are sent.
+TEST(ModesTest, APipelineByAFileTrainsTheSameModel) {
+  const auto samples = random_samples(23, kGrey, 4);
+  const std::string arch = "mlp(hidden=12:12:12)";
+  const auto expected = plain_loop(*make_typed(arch, kGrey, torch::kFloat64), samples, 12, 2, 1);
+  const TemporaryFolder folder("schedules");
+  const auto path = folder.path() / "schedule.csv";
+  for (const char* text : {"0F0,0F1,0F2,0SEND_F0,0SEND_F1,0SEND_F2,0RECV_B2,0B2,0RECV_B0,0I0,0RECV_B1,0B1,0W0\n"
+                           "1RECV_F0,1F0,1RECV_F1,1F1,1RECV_F2,1F2,1B2,1SEND_B2,1B0,1B1,1SEND_B0,1SEND_B1\n",
+                           "0F0,0F1,3F0,3B0,(3F1;0B0)OVERLAP_F_B,3B1,0B1\n1F0,2F0,1F1,2F1,2I0,1I0,2W0,2B1,1B1,1W0\n",
+                           "0F0,1F0,3F0,3I0,0F1,1F1,3F1,3I1,1B0,0B0,1B1,0B1,3W1,3W0\n2F0,2F1,2B0,2B1\n",
+                           "0F0,0F1,0B0,0B1\n1F0,1F1,1B1,1B0\n"}) {
+    std::ofstream(path) << text;
+    for (const int copies : {1, 2}) {
+      const auto state = train(concat("pipeline(schedule=", path.string(), ",data=", copies, ")"), 2 * copies, arch,
+                               kGrey, samples, 12, 2, torch::kFloat64);
+      EXPECT_LE(relative_difference(expected, state), 1e-12) << text << ", " << copies << " copies";
+    }
+  }
 }
 
 /// LAMB needs norms of whole parameters, of which a rank of zero has pieces.
@@ -248,9 +275,11 @@ TEST(ModesTest, APartialLastBatchGoesAroundAnInterleavedPipelineToo) {
   const std::string arch = "mlp(hidden=12:12:12)";
   const auto model = make_typed(arch, kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 2, 1);
-  const auto state =
-      train("pipeline(schedule=interleaved,micro-batches=6)", 2, arch, kGrey, samples, 12, 2, torch::kFloat64);
-  EXPECT_LE(relative_difference(expected, state), 1e-12);
+  for (const std::string mode :
+       {"pipeline(schedule=interleaved,micro-batches=6)", "pipeline(schedule=zb-v,micro-batches=6)",
+        "pipeline(schedule=dualpipe-v,micro-batches=6)"})
+    EXPECT_LE(relative_difference(expected, train(mode, 2, arch, kGrey, samples, 12, 2, torch::kFloat64)), 1e-12)
+        << mode;
 }
 
 /// Batches of 10, 10 and 3 rows: micro-batches of the last one are smaller, or have no rows at all.
@@ -315,11 +344,12 @@ TEST(ModesTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
   const auto whole = make_typed("lenet", kGrey, torch::kFloat64);
   at::NoGradGuard no_grad;
   const auto expected = whole->forward(samples.images);
-  for (const auto& [mode, world_size] : {ModeCase{"pipeline", 3}, ModeCase{"pipeline(schedule=interleaved)", 2}})
+  for (const auto& [mode, world_size] :
+       {ModeCase{"pipeline", 3}, ModeCase{"pipeline(schedule=interleaved)", 2}, ModeCase{"pipeline(schedule=zb-v)", 2}})
     run_ranks(world_size, [&, mode = mode](Comm& comm) {
       StrategyHarness one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
       auto batch = one.part(samples, 6, 0);
-      const bool is_last = comm.rank() + 1 == comm.world_size();
+      const bool is_last = comm.rank() == (mode == "pipeline(schedule=zb-v)" ? 0 : comm.world_size() - 1);
       EXPECT_TRUE(!is_last || !batch.labels.defined());
       const auto logits = one.strategy->evaluate(batch);
       ASSERT_EQ(logits.defined(), is_last);
@@ -333,7 +363,8 @@ TEST(ModesTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
 TEST(ModesTest, ARankKeepsTheMemoryOfItsOwnStagesAlone) {
   const std::map<std::string, std::set<std::string>> of_rank_0{
       {"mp(cut=fc1)", {"conv1", "conv2"}},
-      {"pipeline(schedule=interleaved,cut=conv2:fc1:fc3)", {"conv1", "fc1", "fc2"}}};
+      {"pipeline(schedule=interleaved,cut=conv2:fc1:fc3)", {"conv1", "fc1", "fc2"}},
+      {"pipeline(schedule=zb-v,cut=conv2:fc1:fc3)", {"conv1", "fc3"}}};
   for (const auto& [mode, held] : of_rank_0)
     run_ranks(2, [&, mode = mode, held = held](Comm& comm) {
       StrategyHarness one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
