@@ -21,7 +21,7 @@ std::string formatted(const char* format, double value) {
   return text;
 }
 
-std::string seconds_text(double seconds) { return formatted(seconds < 10 ? "%.3f" : "%.1f", seconds); }
+std::string cell_seconds(double seconds) { return formatted(seconds < 10 ? "%.3f" : "%.1f", seconds); }
 
 /// The row of each group that is the fastest; none if all have the same mode and number of ranks.
 std::vector<const RowResult*> fastest_rows(const StudyResults& results) {
@@ -134,8 +134,8 @@ Table mode_table(const StudyResults& results) {
                           {share_of_step(*row, row->communication_ms), ""},
                           {percent_text(row->bubble.median), ""},
                           {row->equivalence.empty() ? "-" : row->equivalence, ""},
-                          {seconds_text(row->total_s.median), ""},
-                          {predicted ? seconds_text(*predicted) : prediction_missing(single, *row), ""},
+                          {cell_seconds(row->total_s.median), ""},
+                          {predicted ? cell_seconds(*predicted) : prediction_missing(single, *row), ""},
                           {predicted ? formatted("%+.0f %%", 100 * (*predicted / row->total_s.median - 1)) : "-", ""},
                           {results.is_emulated ? "emulated" : "measured", ""}});
   }
