@@ -17,6 +17,10 @@ uint64_t stored_bytes(const Dataset& dataset) {
   return bytes;
 }
 
+int64_t batches_per_shard(const Dataset& dataset, const LoaderOptions& options) {
+  return static_cast<int64_t>(dataset.size()) / std::max(dataset.shard_count(), 1) / options.batch_size;
+}
+
 ShardSchedule schedule_of(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options) {
   const auto batches = static_cast<uint64_t>(order.partition().batch_count());
   const uint64_t positions = std::max<uint64_t>(batches, 1) * static_cast<uint64_t>(options.batch_size);
@@ -53,6 +57,7 @@ ReadAhead::ReadAhead(const Dataset& dataset, const SampleOrder& order, const Loa
     : dataset_(dataset),
       batch_positions_(static_cast<uint64_t>(options.batch_size)),
       made_ahead_(static_cast<uint64_t>(options.prefetch) * batch_positions_),
+      most_behind_(std::max<int64_t>(options.prefetch, batches_per_shard(dataset, options))),
       schedule_(schedule_of(dataset, order, options)),
       thread_([this] { work(); }) {}
 
@@ -67,7 +72,9 @@ ReadAhead::~ReadAhead() {
 
 void ReadAhead::go_to(int64_t sequence, int64_t limit) {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    taken_.wait(lock, [&] { return wanted_ < 0 || sequence - first_wanted_ <= most_behind_; });
+    if (wanted_ < 0) first_wanted_ = sequence;
     wanted_ = sequence;
     limit_ = limit;
   }
@@ -89,6 +96,7 @@ void ReadAhead::work() {
     uint64_t limit = 0;  // batches that there is no end of have no limit
     if (__builtin_mul_overflow(static_cast<uint64_t>(limit_), batch_positions_, &limit)) limit = ~uint64_t{0};
     lock.unlock();
+    taken_.notify_one();
     take(schedule_.go_to(done, done + made_ahead_, limit));
   }
 }

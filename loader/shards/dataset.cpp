@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/map_guard.h"
@@ -40,7 +41,8 @@ struct Dataset::State {
 namespace {
 
 // More shards, or shards with more samples, are opened when they are first asked for: to open one takes about 100 us
-// and 20 ns per sample, and a map, of which Linux gives a process 65,530 by default.
+// and 20 ns per sample, and a map, of which Linux gives a process 65,530 by default. So are those of a set that is
+// larger than memory: where they are checked, the kernel may read megabytes around every page that is looked at.
 constexpr size_t kMostAtOnce = 2048;
 constexpr uint64_t kMostSamplesAtOnce = uint64_t{1} << 25;
 
@@ -179,7 +181,10 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share, Op
   const auto first = static_cast<size_t>(share.rank), step = static_cast<size_t>(share.world_size);
   for (size_t number = first; number < entries.size(); number += step)
     state_->slots[number] = std::make_shared<const detail::ShardSlot>(split, number);
-  const bool is_large = entries.size() / step > kMostAtOnce || size() / step > kMostSamplesAtOnce;
+  uint64_t bytes = 0;
+  for (const auto& entry : entries) bytes += entry.byte_count;
+  const bool is_large =
+      entries.size() / step > kMostAtOnce || size() / step > kMostSamplesAtOnce || bytes / step > available_memory();
   const bool is_far = room_shards() != UINT64_MAX;  // a shard is fetched when it is opened
   if (opening == Opening::kWhenAsked || (opening == Opening::kAuto && (is_large || is_far))) return;
   for (size_t number = first; number < entries.size(); number += step) state_->shard(number);

@@ -28,7 +28,7 @@ struct RankShards {
 /// When the shards of a data set are opened. A shard that is opened when it is asked for is checked as one that is
 /// opened at once, and what is wrong with it is then an error of that sample, in the same words.
 enum class Opening {
-  kAuto,       ///< At once, but not more than 2048 shards, or shards of 33 million samples.
+  kAuto,       ///< At once, but not more than 2048 shards, shards of 33 million samples, or more bytes than memory.
   kAtOnce,     ///< All, in the order of their numbers.
   kWhenAsked,  ///< Each when one of its samples is first asked for. A file that is missing is not noticed before.
 };
