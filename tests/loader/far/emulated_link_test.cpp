@@ -52,7 +52,7 @@ class EmulatedLinkTest : public testing::Test {
   }
   ~EmulatedLinkTest() override { unsetenv(kSimLinkVariable); }
 
-  TemporaryFolder folder_;
+  penstock::TemporaryFolder folder_;
   std::vector<uint8_t> bytes_;
   std::string address_;
   std::unique_ptr<detail::Origin> origin_ = detail::make_emulated_origin();
