@@ -12,7 +12,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int64_t kQuiet_ns = 200'000'000;
+constexpr int64_t kQuiet_ns = 1'000'000'000;
 
 }  // namespace
 

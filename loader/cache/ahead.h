@@ -14,7 +14,7 @@
 namespace penstock::detail {
 
 /// Threads that bring the expected shards into the cache, in their order, as long as there is room without removing
-/// any that are needed. What is only expected begins when somebody needs a whole shard, or 0.2 s after the last part of
+/// any that are needed. What is only expected begins when somebody needs a whole shard, or 1 s after the last part of
 /// one was read, so that it does not take the link from the rows of the first batches. What goes wrong here is not
 /// reported: whoever needs the shard meets it as well. Thread-safety: any thread.
 class Ahead {

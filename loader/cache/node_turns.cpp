@@ -27,7 +27,7 @@ int NodeTurns::take() {
     return static_cast<int>(turn);
   }
   for (size_t turn = 0; turn < limit; ++turn) {
-    if (had_[turn] != Had::kNot || now_s() - table_.beat_s[turn] <= kStoppedAfter_s) continue;
+    if (had_[turn] != Had::kNot || now_s() - table_.beat_s[turn] <= kStoppedAfter_s /* of whole seconds */) continue;
     had_[turn] = Had::kBeside;
     return static_cast<int>(turn);
   }

@@ -11,7 +11,7 @@
 
 namespace penstock::detail {
 
-/// A process that shows no sign of life for longer counts as stopped. Of whole seconds: 3 to 4 s.
+/// A process that shows no sign of life for so long counts as stopped.
 constexpr int64_t kStoppedAfter_s = 3;
 
 /// In the memory that processes share (CacheFolder::shared()); zeros at first.

@@ -51,7 +51,9 @@ bool has_stopped(const std::filesystem::path& path) {
   struct stat status {};
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  return stat(path.c_str(), &status) == 0 && now.tv_sec - status.st_mtim.tv_sec > kStoppedAfter_s;
+  if (stat(path.c_str(), &status) != 0) return false;
+  const int64_t age_s = now.tv_sec - status.st_mtim.tv_sec - (now.tv_nsec < status.st_mtim.tv_nsec ? 1 : 0);
+  return age_s >= kStoppedAfter_s;
 }
 
 }  // namespace

@@ -136,6 +136,33 @@ def test_a_killed_download_is_continued(dataset, expected, cache):
         assert server.byte_count < shard_bytes(dataset) + 4 * 60_000
 
 
+def test_a_killed_download_is_taken_over_by_who_waits_for_it(dataset, cache):
+    """And what it had fetched is not fetched again."""
+    with FarServer(dataset, rate=200_000) as server:
+        child = start_fetch(server, cache)
+        until(lambda: list(cache.glob("*.partial")) and server.byte_count > 100_000)
+        other = start_fetch(server, cache)
+        until(lambda: sum(path.endswith("manifest.json") and method == "GET" for _, method, path, _ in server.requests) >= 2)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        server.rate = 0
+        assert other.wait(timeout=60) == 0
+        assert len(list(cache.glob("*.shard"))) == SHARDS and not list(cache.glob("*.partial"))
+        assert server.byte_count < shard_bytes(dataset) + 4 * 60_000
+
+
+def test_processes_of_a_node_come_through_a_storm(dataset, expected, cache):
+    """Two of them, which share the limit of requests; one is killed in the storm, with the turns that it has."""
+    with FarServer(dataset) as server:
+        server.faults = [Fault("shard-", "status", 8)]
+        children = [start_fetch(server, cache) for _ in range(2)]
+        until(lambda: server.faults[0].left <= 5)
+        children[0].kill()
+        children[0].wait()
+        assert children[1].wait(timeout=60) == 0
+        assert digest(server.url, cache) == expected
+
+
 def test_a_stopped_download_does_not_stop_others(dataset, expected, cache):
     with FarServer(dataset, rate=200_000) as server:
         child = start_fetch(server, cache)

@@ -29,7 +29,7 @@ struct Process {
 class NodeTurnsTest : public testing::Test {
  protected:
   std::unique_ptr<Process> process() const { return std::make_unique<Process>(top_.path() / "cache"); }
-  TemporaryFolder top_{"node-turns"};
+  penstock::TemporaryFolder top_{"node-turns"};
 };
 
 TEST_F(NodeTurnsTest, AreOfAllProcessesTogether) {

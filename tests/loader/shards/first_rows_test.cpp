@@ -174,7 +174,7 @@ TEST_F(FirstRowsTest, ALoaderGivesTheSameBytesFromAnyBatchOn) {
 
 TEST_F(FirstRowsTest, TheFirstBatchNeedsNoShard) {
   const auto dataset = open_far();
-  LoaderOptions options{.workers = 0, .prefetch = 1, .batch_size = 16};
+  LoaderOptions options{.workers = 0, .prefetch = 1, .batch_size = 16, .rank = 1, .world_size = 2};
   for (const std::string augment : {"flip", "cutmix(alpha=1)"}) {
     Loader loader(dataset, Pipeline(augment, dataset->manifest().statistics), options);
     loader.start_epoch(0, 5);
