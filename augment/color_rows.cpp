@@ -114,46 +114,65 @@ void finished_rows_of(const ColorPlanes& planes, const RenderJob& job) {
                                 : finished_rows<Store::kPlanes>(planes, job);
 }
 
-/// One line of a blur: before[k] and after[k] are the lines at distance k on both sides of `middle`. `to` is another
-/// line than all of them.
-HWY_INLINE void blurred_line(const BlurPass& pass, const float* middle, const float* const* before,
-                             const float* const* after, float* to) {
+/// The lines of a blur's pass: before[k] and after[k] are at distance k on both sides of `middle`.
+struct BlurLines {
+  const float* middle = nullptr;
+  const float *before[BlurTaps::kMaxReach + 1], *after[BlurTaps::kMaxReach + 1];
+};
+
+/// kVectors vectors from `column` on, whose sums do not wait for each other. With less than a vector, `count` levels.
+template <int kVectors>
+HWY_INLINE void blurred_part(const BlurPass& pass, const BlurLines& lines, int column, int count, float* to) {
   const D d;
-  const BlurTaps& taps = pass.taps;
-  for_each_vector(0, pass.width, [&](int column, int count) HWY_ATTR {
-    V sum = hn::Mul(load_part(middle + column, count), hn::Set(d, taps.weight[0]));
-    for (int k = 1; k <= taps.reach; ++k) {
-      const V both = hn::Add(load_part(before[k] + column, count), load_part(after[k] + column, count));
-      sum = hn::Add(sum, hn::Mul(both, hn::Set(d, taps.weight[k])));
-    }
-    store_part(pass.rounds ? hn::ConvertTo(d, whole(sum)) : clamped(sum), to + column, count);
-  });
+  V sum[kVectors];
+  const auto load = [&](const float* line, int i) HWY_ATTR { return load_part(line + column + i * kLanes, count); };
+  for (int i = 0; i < kVectors; ++i) sum[i] = hn::Mul(load(lines.middle, i), hn::Set(d, pass.taps.weight[0]));
+  for (int k = 1; k <= pass.taps.reach; ++k) {
+    const V weight = hn::Set(d, pass.taps.weight[k]);
+    for (int i = 0; i < kVectors; ++i)
+      sum[i] = hn::Add(sum[i], hn::Mul(hn::Add(load(lines.before[k], i), load(lines.after[k], i)), weight));
+  }
+  for (int i = 0; i < kVectors; ++i) {
+    const V level = pass.rounds ? hn::ConvertTo(d, whole(sum[i])) : clamped(sum[i]);
+    store_part(level, to + column + i * kLanes, count);
+  }
 }
 
-void blurred_rows(const BlurPass& pass, const float* from, float* to, float* line) {
+/// `to` is another line than all of `lines`.
+HWY_INLINE void blurred_line(const BlurPass& pass, const BlurLines& lines, float* to) {
+  constexpr int kVectors = 4;
+  int column = 0;
+  for (; column + kVectors * kLanes <= pass.width; column += kVectors * kLanes)
+    blurred_part<kVectors>(pass, lines, column, kLanes, to);
+  const int rest = std::min(column, std::max(pass.width - kLanes, 0));  // so that no vector is shortened
+  for_each_vector(rest, pass.width,
+                  [&](int begin, int count) HWY_ATTR { blurred_part<1>(pass, lines, begin, count, to); });
+}
+
+void blurred_rows(const BlurPass& pass, const float* from, float* to, float* scratch) {
   const int reach = pass.taps.reach, width = pass.width;
-  const float *before[BlurTaps::kMaxReach + 1], *after[BlurTaps::kMaxReach + 1];
-  float* const middle = line + reach;
-  for (int k = 1; k <= reach; ++k) before[k] = middle - k, after[k] = middle + k;
+  float* const line = scratch + reach;  // with its border on both sides
+  BlurLines lines;
+  lines.middle = line;
+  for (int k = 1; k <= reach; ++k) lines.before[k] = line - k, lines.after[k] = line + k;
   for (int row = 0; row < pass.height; ++row, from += width, to += width) {
-    std::memcpy(middle, from, static_cast<size_t>(width) * sizeof(float));
+    std::memcpy(line, from, static_cast<size_t>(width) * sizeof(float));
     for (int k = 1; k <= reach; ++k) {
-      middle[-k] = from[pixel_at(pass.border, -k, width)];
-      middle[width - 1 + k] = from[pixel_at(pass.border, width - 1 + k, width)];
+      line[-k] = from[pixel_at(pass.border, -k, width)];
+      line[width - 1 + k] = from[pixel_at(pass.border, width - 1 + k, width)];
     }
-    blurred_line(pass, middle, before, after, to);
+    blurred_line(pass, lines, to);
   }
 }
 
 void blurred_columns(const BlurPass& pass, const float* from, float* to) {
   const ptrdiff_t width = pass.width;
-  const float *before[BlurTaps::kMaxReach + 1], *after[BlurTaps::kMaxReach + 1];
+  const auto line = [&](int row) { return from + pixel_at(pass.border, row, pass.height) * width; };
+  BlurLines lines;
   for (int row = 0; row < pass.height; ++row) {
-    for (int k = 1; k <= pass.taps.reach; ++k) {
-      before[k] = from + pixel_at(pass.border, row - k, pass.height) * width;
-      after[k] = from + pixel_at(pass.border, row + k, pass.height) * width;
-    }
-    blurred_line(pass, from + row * width, before, after, to + row * width);
+    lines.middle = line(row);
+    for (int k = 1; k <= pass.taps.reach; ++k) lines.before[k] = line(row - k), lines.after[k] = line(row + k);
+    blurred_line(pass, lines, to + row * width);
   }
 }
 
