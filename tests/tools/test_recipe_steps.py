@@ -11,7 +11,6 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 from torch.optim import lr_scheduler, swa_utils
-from torchvision import models
 
 from train_tool import run
 
@@ -56,11 +55,11 @@ def steps_of_recipe(recipe, folder, state, epochs, *flags):
     return load_file(folder / "run/checkpoint-last.safetensors")
 
 
-def expect_steps(found, expected, state, prefix="model."):
+def expect_steps(found, expected, state, prefix="model.", bound=1e-2):
     for name, value in expected.items():
         change = (value - state[name]).abs().max()
         assert change > 1e-4, name
-        assert (found[prefix + name] - value).abs().max() < 1e-2 * change, name
+        assert (found[prefix + name] - value).abs().max() < bound * change, name
 
 
 PICTURES, CHANNELS = 2000, (24, 8, 32, 32)  # of cifar10-94, with an eighth of the width
@@ -159,18 +158,28 @@ def test_steps_of_cifar10_94_curriculum(tmp_path):
     expect_steps(found, airbench_steps(CURRICULUM, state, lambda step: smaller if step < 2 else images, labels, 3), state)
 
 
-def test_steps_of_imagenet_resnet50_v2(tmp_path):
-    """Beside what torchvision's references/classification/train.py does with its flags, but for the weight decay of the last bias;
-    one step per epoch of 32 pictures, four times each, without what is drawn at random, with a shorter average, and ResNet-18."""
-    images, labels = pictures(tmp_path / "in", 32)
-    torch.manual_seed(4)
-    model = models.resnet18(num_classes=CLASSES).train()
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    epochs, decay = 8, 0.5
-    norms = [p for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d) for p in module.parameters()]
-    free = norms + [model.fc.bias]
-    others = [p for p in model.parameters() if all(p is not one for one in free)]
-    sgd = torch.optim.SGD([{"params": others}, {"params": free, "weight_decay": 0}], lr=0.5, momentum=0.9, weight_decay=2e-5)
+class NormalizedLeNet(torch.nn.Module):
+    """As `lenet(batch-norm=true)`: deeper networks make other numbers of their rounding within these steps (ResNet-18 in f32 is half as
+    far from itself in f64 as it has come)."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = torch.nn.Conv2d(3, 6, 5, padding=2), torch.nn.Conv2d(6, 16, 5)
+        self.bn1, self.bn2 = torch.nn.BatchNorm2d(6), torch.nn.BatchNorm2d(16)
+        self.fc1, self.fc2, self.fc3 = torch.nn.Linear(16, 120), torch.nn.Linear(120, 84), torch.nn.Linear(84, CLASSES)
+
+    def forward(self, x):
+        x = functional.max_pool2d(functional.relu(self.bn1(self.conv1(x))), 2)
+        x = functional.max_pool2d(functional.relu(self.bn2(self.conv2(x))), 2)
+        return self.fc3(functional.relu(self.fc2(functional.relu(self.fc1(x.flatten(1))))))
+
+
+def torchvision_steps(model, images, labels, epochs, decay):
+    """What references/classification/train.py does with the flags of the recipe, but for the weight decay of biases that are not those
+    of norms, and for what is drawn at random: the average of the weights after `epochs` steps, one per epoch."""
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    sgd = torch.optim.SGD([{"params": matrices}, {"params": vectors, "weight_decay": 0}], lr=0.5, momentum=0.9, weight_decay=2e-5)
     warm_up = lr_scheduler.LinearLR(sgd, start_factor=0.01, total_iters=5)
     schedule = lr_scheduler.SequentialLR(sgd, [warm_up, lr_scheduler.CosineAnnealingLR(sgd, T_max=epochs - 5, eta_min=0)], [5])
     average = swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(decay), use_buffers=True)
@@ -182,11 +191,21 @@ def test_steps_of_imagenet_resnet50_v2(tmp_path):
         schedule.step()
         if step % 2 == 0:
             average.update_parameters(model)
-    found = steps_of_recipe("imagenet-resnet50-v2", tmp_path, {name: value for name, value in state.items() if value.dim() > 0}, epochs,
-                            "--arch", "resnet18", "-b", 128, "--sampler", "repeat(n=4)", "--augment", "normalize", "--eval-augment", "normalize",
-                            "--size-schedule", "", "--average", f"ema(decay={decay},every=2)")
-    expect_steps(found, {name: value.detach() for name, value in model.named_parameters()}, state)
-    expect_steps(found, {name: value.detach() for name, value in average.module.named_parameters()}, state, "average.")
+    return average.module
+
+
+def test_steps_of_imagenet_resnet50_v2(tmp_path):
+    """32 pictures, four times each, and a shorter average. Without weight decay they end 4e-4 of their way elsewhere."""
+    images, labels = pictures(tmp_path / "in", 32)
+    torch.manual_seed(4)
+    model = NormalizedLeNet().train()
+    state = {name: value.clone() for name, value in model.state_dict().items() if value.dim() > 0}
+    average = torchvision_steps(model, images, labels, 8, 0.5)
+    found = steps_of_recipe("imagenet-resnet50-v2", tmp_path, state, 8, "--arch", "lenet(batch-norm=true)", "-b", 128, "--sampler", "repeat(n=4)",
+                            "--augment", "normalize", "--eval-augment", "normalize", "--size-schedule", "", "--average", "ema(decay=0.5,every=2)")
+    for prefix, weights in (("model.", model), ("average.", average)):
+        moved = {name: value.detach() for name, value in weights.named_parameters() if name not in ("conv1.bias", "conv2.bias")}
+        expect_steps(found, moved, state, prefix, 1e-5)
 
 
 BATCH, WIDTHS = 512, {"prep": (27, 8), "layer1": (8, 16), "residual1.0": (16, 16), "residual1.1": (16, 16), "layer2": (16, 32),

@@ -15,7 +15,8 @@ TEST(GradientScaleTest, ItHasTheScalesOfTorch) {
   std::vector<double> found;
   for (const bool overflows : {1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}) {
     const double before = scale.scale;
-    EXPECT_EQ(scale.after_step(overflows, 3), scale.scale != before);
+    const bool changes = scale.after_step(overflows, 3);
+    EXPECT_EQ(changes, scale.scale != before);
     found.push_back(scale.scale);
   }
   EXPECT_THAT(found, testing::ElementsAre(32768, 32768, 32768, 16384, 16384, 16384, 32768, 32768, 32768, 65536, 32768,

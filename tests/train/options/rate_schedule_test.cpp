@@ -86,7 +86,8 @@ TEST(RateScheduleTest, APlateauIsThatOfTorch) {
     std::vector<double> all;
     for (const double value : values) {
       const double before = state.factor;
-      EXPECT_EQ(schedule.plateau()->after_evaluation(value, smaller_is_better, state), state.factor < before);
+      const bool falls = schedule.plateau()->after_evaluation(value, smaller_is_better, state);
+      EXPECT_EQ(falls, state.factor < before);
       all.push_back(state.factor);
     }
     return all;
