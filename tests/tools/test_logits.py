@@ -1,4 +1,5 @@
-"""Models: their logits equal those of torchvision's ResNets, and of the others as written here, for the same weights."""
+"""Models: their logits equal those of torchvision's ResNets, Vision Transformers and ConvNeXts, and of the others as written here,
+for the same weights; torchvision takes the weights that they are trained to."""
 import collections
 import os
 import pathlib
@@ -8,6 +9,8 @@ import pytest
 import torch
 import torchvision
 from safetensors.torch import load_file, save_file
+
+from train_tool import run
 
 LOGITS = pathlib.Path(os.environ["PENSTOCK_BIN"]) / "logits"
 
@@ -45,6 +48,66 @@ def test_logits_are_torchvisions(tmp_path, arch, classes, size):
     assert logits.shape == expected.shape
     assert expected.std() > 1e-3
     assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()
+
+
+def tiny_vit(size, classes, **options):
+    return torchvision.models.VisionTransformer(image_size=size, patch_size=8, num_layers=3, num_heads=4, hidden_dim=32, mlp_dim=48,
+                                                num_classes=classes, **options)
+
+
+TINY_VIT = "vit(patch=8,width=32,depth=3,heads=4,mlp=48{})"
+
+
+def stirred(model):
+    """In place of zeros and of a layer scale of 1e-6, which would hide what comes before them."""
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        if parameter.abs().max() < 1e-4 or parameter.dim() == 1:
+            parameter.data.add_(torch.randn_like(parameter) * 0.3)
+    return model.eval()
+
+
+def small_vit(size, classes):
+    return torchvision.models.VisionTransformer(image_size=size, patch_size=16, num_layers=12, num_heads=6, hidden_dim=384, mlp_dim=1536,
+                                                num_classes=classes)
+
+
+def vit_b_16(size, classes):
+    return torchvision.models.vit_b_16(image_size=size, num_classes=classes)
+
+
+def convnext_tiny(size, classes):
+    return torchvision.models.convnext_tiny(num_classes=classes)
+
+
+@pytest.mark.parametrize("arch, build, size", [(TINY_VIT.format(""), tiny_vit, 40), ("vit-s16", small_vit, 64), ("vit-b16", vit_b_16, 64),
+                                               ("convnext-tiny", convnext_tiny, 75)])
+def test_logits_of_vision_transformers_and_convnexts_are_torchvisions(tmp_path, arch, build, size):
+    model = stirred(build(size, 10))
+    images = torch.randn(3, 3, size, size)
+    result = run_logits(tmp_path, arch, 10, model.state_dict(), images)
+    assert result.returncode == 0, result.stderr
+    with torch.no_grad():
+        expected = model(images)
+    logits = load_file(tmp_path / "logits.safetensors")["logits"]
+    assert expected.std() > 1e-2
+    assert (logits - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+def of_grey_pictures(model):
+    """With a first convolution for one channel."""
+    path, first = next((path, module) for path, module in model.named_modules() if isinstance(module, torch.nn.Conv2d))
+    parent, _, name = path.rpartition(".")
+    setattr(model.get_submodule(parent), name, torch.nn.Conv2d(1, first.out_channels, first.kernel_size, first.stride))
+    return model
+
+
+@pytest.mark.parametrize("arch, build", [(TINY_VIT.format(",dropout=0.1,drop-path=0.1"), tiny_vit), ("convnext-tiny(drop-path=0.1)", convnext_tiny)])
+def test_torchvision_takes_the_weights_of_a_run(tmp_path, arch, build):
+    model = of_grey_pictures(build(32, 10))
+    run(tmp_path / "cache", "--data", "digits(count=32,size=32)", "-b", 16, "-j", 0, "--threads", 2, "--device", "cpu", "--epochs", 1,
+        "--arch", arch, "--out", tmp_path / "run")
+    model.load_state_dict(load_file(tmp_path / "run/model.safetensors"), strict=True)
 
 
 def test_another_class_count_is_one_clear_line(tmp_path):

@@ -1,7 +1,8 @@
 """Recipes: their first steps are those of their sources, written here from the programs: losses that are added up over the
 batch, rates, weight decay, momenta. A rate that is a factor of 2,000 too small still learns a little, so that only this shows
 it. cifar10-94 is airbench94_muon (Jordan 2024), cifar10-94-curriculum is E1 of Fulcrum's cifar-10-speedrun (2026), with the
-deviations that docs/RECIPES.md lists, cifar10-94-resnet is bag_of_tricks.ipynb (Page 2019)."""
+deviations that docs/RECIPES.md lists, cifar10-94-resnet is bag_of_tricks.ipynb (Page 2019), imagenet-vit-s16 is vit_s16_i1k.py of
+big_vision (Beyer et al. 2022)."""
 import json
 from typing import Callable, NamedTuple, Tuple
 
@@ -265,3 +266,85 @@ def test_steps_of_cifar10_94_resnet(tmp_path):
     expect_steps(found, expected, state)
     kept = 0.99 ** 5
     expect_steps(found, {name: kept * state[name] + (1 - kept) * value for name, value in expected.items()}, state, "average.")
+
+
+VIT_PICTURES, PATCH, WIDTH, DEPTH, HEADS, MLP = 1024, 4, 16, 2, 2, 32
+VIT = f"vit(patch={PATCH},width={WIDTH},depth={DEPTH},heads={HEADS},mlp={MLP},pool=mean,positions=sincos2d)"
+
+
+def sincos2d(rows, columns, width):
+    y, x = np.mgrid[:rows, :columns]
+    omega = 1 / 10_000 ** (np.arange(width // 4) / (width // 4 - 1))
+    y, x = y.reshape(-1, 1) * omega, x.reshape(-1, 1) * omega
+    return torch.from_numpy(np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], 1)).float()[None]
+
+
+def initial_vit():
+    torch.manual_seed(4)
+    shapes = {"conv_proj.weight": (WIDTH, 3, PATCH, PATCH), "conv_proj.bias": (WIDTH,), "encoder.ln.bias": (WIDTH,),
+              "heads.head.weight": (CLASSES, WIDTH), "heads.head.bias": (CLASSES,)}
+    for layer in range(DEPTH):
+        name = f"encoder.layers.encoder_layer_{layer}"
+        shapes |= {f"{name}.ln_1.bias": (WIDTH,), f"{name}.ln_2.bias": (WIDTH,), f"{name}.self_attention.in_proj_weight": (3 * WIDTH, WIDTH),
+                   f"{name}.self_attention.in_proj_bias": (3 * WIDTH,), f"{name}.self_attention.out_proj.weight": (WIDTH, WIDTH),
+                   f"{name}.self_attention.out_proj.bias": (WIDTH,), f"{name}.mlp.0.weight": (MLP, WIDTH), f"{name}.mlp.0.bias": (MLP,),
+                   f"{name}.mlp.3.weight": (WIDTH, MLP), f"{name}.mlp.3.bias": (WIDTH,)}
+    state = {name: torch.randn(shape) * (0.1 if len(shape) == 1 else (1 / np.prod(shape[1:])) ** 0.5) for name, shape in shapes.items()}
+    state = {name: value.float() for name, value in state.items()}
+    return state | {name.replace("bias", "weight"): torch.ones(WIDTH) for name in shapes if ".ln" in name}
+
+
+def vit_logits(state, positions, x):
+    def linear(name, x):
+        return functional.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])
+
+    def norm(name, x):
+        return functional.layer_norm(x, (WIDTH,), state[f"{name}.weight"], state[f"{name}.bias"], 1e-6)
+
+    def attention(name, x):
+        qkv = functional.linear(x, state[f"{name}.in_proj_weight"], state[f"{name}.in_proj_bias"])
+        q, k, v = qkv.unflatten(-1, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)
+        mixed = (q @ k.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5).softmax(-1) @ v
+        return linear(f"{name}.out_proj", mixed.transpose(1, 2).flatten(2))
+
+    x = functional.conv2d(x, state["conv_proj.weight"], state["conv_proj.bias"], stride=PATCH).flatten(2).transpose(1, 2) + positions
+    for layer in range(DEPTH):
+        name = f"encoder.layers.encoder_layer_{layer}"
+        x = x + attention(f"{name}.self_attention", norm(f"{name}.ln_1", x))
+        x = x + linear(f"{name}.mlp.3", functional.gelu(linear(f"{name}.mlp.0", norm(f"{name}.ln_2", x))))
+    return linear("heads.head", norm("encoder.ln", x).mean(1))
+
+
+def vit_steps(state, images, labels, count):
+    """The chain of the program: clip by the norm, Adam, times the rate, plus 1e-4 times the kernels, times the schedule's factor."""
+    trained = {name: value.clone().requires_grad_() for name, value in state.items()}
+    moments = {name: (torch.zeros_like(value), torch.zeros_like(value)) for name, value in state.items()}
+    positions = sincos2d(SIDE // PATCH, SIDE // PATCH, WIDTH)
+    warmup = 7.9936
+    for step in range(count):
+        factor = step / warmup if step < warmup else (1 + np.cos(np.pi * (step - warmup) / (count - warmup))) / 2
+        loss = functional.cross_entropy(vit_logits(trained, positions, images), labels)
+        gradients = dict(zip(trained, torch.autograd.grad(loss, list(trained.values()))))
+        clip = min(1, 1 / torch.stack([gradient.norm() for gradient in gradients.values()]).norm().item())
+        with torch.no_grad():
+            for name, value in trained.items():
+                first, second = moments[name]
+                first.lerp_(gradients[name] * clip, 1 - 0.9)
+                second.lerp_((gradients[name] * clip) ** 2, 1 - 0.999)
+                direction = first / (1 - 0.9 ** (step + 1)) / ((second / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+                is_kernel = value.dim() > 1
+                value.sub_(factor * (1e-3 * direction + (1e-4 * value if is_kernel else 0)))
+    return {name: value.detach() for name, value in trained.items()}
+
+
+def test_steps_of_imagenet_vit_s16(tmp_path):
+    images, labels = pictures(tmp_path / "in", VIT_PICTURES)
+    state = initial_vit()
+    found = steps_of_recipe("imagenet-vit-s16", tmp_path, state | {"encoder.pos_embedding": sincos2d(SIDE // PATCH, SIDE // PATCH, WIDTH)},
+                            10, "--arch", VIT)
+    expected = vit_steps(state, images, labels, 10)
+    for layer in range(DEPTH):  # softmax does not see the bias of keys, so that its gradient is rounding alone
+        for tensors, prefix in ((found, "model."), (expected, ""), (state, "")):
+            name = f"{prefix}encoder.layers.encoder_layer_{layer}.self_attention.in_proj_bias"
+            tensors[name] = torch.cat([tensors[name][:WIDTH], tensors[name][2 * WIDTH:]])
+    expect_steps(found, expected, state)

@@ -13,7 +13,10 @@ DropImpl::DropImpl(double rate, int64_t layer, bool per_element)
     : rate_(rate), layer_(static_cast<uint32_t>(layer)), per_element_(per_element) {}
 
 torch::Tensor DropImpl::forward(const torch::Tensor& x) {
-  return rate_ == 0 || !is_training() ? x : x * detail::keep_factors(x, rate_, layer_, per_element_);
+  if (rate_ == 0) return x;
+  if (RowScope::has_rows()) return x * detail::keep_factors(x, rate_, layer_, per_element_);
+  if (is_training()) throw bug_error("a layer drops a share of its input; expected a RowScope around its forward");
+  return x;
 }
 
 bool has_drops(const torch::nn::Module& model) {

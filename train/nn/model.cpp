@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/spec.h"
 #include "core/text.h"
+#include "train/nn/drop.h"
 
 namespace penstock {
 namespace {
@@ -36,6 +37,8 @@ void Model::freeze(const std::string& module) {
   const auto& frozen = modules[module];
   for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);
   frozen->eval();
+  for (const auto& part : frozen->modules())
+    if (auto* drop = dynamic_cast<DropImpl*>(part.get())) drop->stop();
   frozen_.push_back(frozen);
 }
 

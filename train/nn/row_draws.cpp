@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/rng.h"
 
 namespace penstock {
@@ -49,11 +48,12 @@ Tensor hashes(const Tensor& keys, int64_t elements) {
 
 }  // namespace
 
-RowScope::RowScope(const BatchRows& rows) : rows_(rows), before_(std::exchange(t_rows, &rows_)) {}
+RowScope::RowScope(const std::optional<BatchRows>& rows)
+    : rows_(rows), before_(std::exchange(t_rows, rows_ ? &*rows_ : nullptr)) {}
 RowScope::~RowScope() { t_rows = before_; }
+bool RowScope::has_rows() { return t_rows != nullptr; }
 
 Tensor detail::keep_factors(const Tensor& x, double rate, uint32_t layer, bool per_element) {
-  if (t_rows == nullptr) throw bug_error("a layer drops a share of its inputs; expected a RowScope around its forward");
   const at::NoGradGuard no_grad;
   const int64_t rows = x.size(0);
   const auto keys = keys_of(*t_rows, rows, layer).to(x.device());

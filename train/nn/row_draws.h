@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace penstock {
 
@@ -14,16 +15,17 @@ struct BatchRows {
   uint64_t first_position = 0;
 };
 
-/// While this lives, layers that run on this thread and draw random numbers draw those of `rows`.
+/// While this lives, layers that run on this thread drop what belongs to `rows`. Without rows they drop nothing.
 class RowScope {
  public:
-  explicit RowScope(const BatchRows& rows);
+  explicit RowScope(const std::optional<BatchRows>& rows);
   ~RowScope();
   RowScope(const RowScope&) = delete;
   RowScope& operator=(const RowScope&) = delete;
+  static bool has_rows();  ///< Of this thread, now.
 
  private:
-  BatchRows rows_;
+  std::optional<BatchRows> rows_;
   const BatchRows* before_;
 };
 
@@ -38,7 +40,7 @@ namespace detail {
 /// element two of its words that are mixed with the number of the element by Wellons' hash "lowbias32" (2018), one of
 /// them between its two multiplications; the last shift, which changes low bits alone, is left out.
 ///
-/// Cost: ten passes over whole numbers of 32 bits per element of x. Where no RowScope lives it throws bug_error.
+/// Cost: ten passes over whole numbers of 32 bits per element of x. Requires RowScope::has_rows().
 torch::Tensor keep_factors(const torch::Tensor& x, double rate, uint32_t layer, bool per_element);
 
 }  // namespace detail

@@ -210,7 +210,7 @@ std::string what_draws(const Launch& launch) {
   if (!device.is_cpu()) states.emplace_back(device);
   for (auto& state : states) state.keep();
   at::NoGradGuard no_grad;
-  const RowScope rows({});
+  const RowScope rows(BatchRows{});
   const auto first = model->forward(images);
   const bool has_drawn = !std::all_of(states.begin(), states.end(), [](const auto& state) { return state.is_now(); });
   for (auto& state : states) state.restore();

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "tests/support/testing.h"
+#include "train/nn/drop.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 
@@ -76,6 +77,13 @@ TEST(VitTest, TheFirstBlockIsFrozenWithItsTokenAndPositions) {
                            name.find("encoder_layer_1") != std::string::npos;
     EXPECT_EQ(item.value().requires_grad(), !is_frozen) << name;
   }
+}
+
+TEST(VitTest, AFrozenLayerDropsNothing) {
+  const auto model = patch_model(kTinyVit + ",drop-path=0.9,dropout=0.5)");
+  EXPECT_TRUE(has_drops(*model));
+  freeze_layers(*model, "conv_proj,encoder");
+  EXPECT_FALSE(has_drops(*model));
 }
 
 TEST(VitTest, SizesThatDoNotFitAreNamed) {

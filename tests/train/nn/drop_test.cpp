@@ -57,17 +57,21 @@ TEST(DropTest, ARowHasItsMaskWhereverTheBatchIsCut) {
   }
 }
 
-TEST(DropTest, LayersMultiplyInTrainingAlone) {
+TEST(DropTest, LayersMultiplyWhereRowsAreTrained) {
   DropPath path(0.5, 3);
   const auto x = torch::randn({6, 2});
   {
-    const RowScope scope({.seed = 9});
+    const RowScope scope(BatchRows{.seed = 9});
     EXPECT_TRUE(path(x).equal(x * detail::keep_factors(x, 0.5, 3, false)));
     EXPECT_FALSE(path(x).equal(x));
     EXPECT_TRUE(Dropout(0, 3)->forward(x).is_same(x));
   }
   EXPECT_NE(message_of(ErrorKind::kBug, [&] { path(x); }).find("expected a RowScope"), std::string::npos);
   path->eval();
+  EXPECT_TRUE(path(x).is_same(x));
+  const RowScope scope(BatchRows{.seed = 9});
+  EXPECT_FALSE(path(x).equal(x));
+  const RowScope inner(std::nullopt);
   EXPECT_TRUE(path(x).is_same(x));
 }
 

@@ -105,7 +105,8 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = config_.placement.part_of(rank_, chunk);
-    output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows, {});
+    output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows,
+                      std::nullopt);
     if (part_.is_last(chunk)) return output;
     link_.send_activation(part, 0, output);
   }
@@ -130,9 +131,9 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
   return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
 }
 
-/// `full_rows`: the rows of `input` where a batch is full. `rows`: which they are.
+/// `full_rows`: the rows of `input` where a batch is full. `rows`: which they are, in training.
 torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
-                                       const BatchRows& rows) {
+                                       const std::optional<BatchRows>& rows) {
   const WeightGradients::Scope scope(joins_weight_gradients() ? &weight_gradients_ : nullptr);
   if (replicas_) return replicas_->forward(input, full_rows, rows);
   const RowScope row_scope(rows);

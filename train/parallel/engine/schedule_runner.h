@@ -56,7 +56,8 @@ class ScheduleRunner final : public StepRunner {
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
   int part_of(const Operation& operation) const { return config_.placement.part_of(rank_, operation.chunk); }
-  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows, const BatchRows& rows);
+  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
+                         const std::optional<BatchRows>& rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once.
   bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_; }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.

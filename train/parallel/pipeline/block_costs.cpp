@@ -146,7 +146,7 @@ class Trial {
  private:
   template <class Forward>
   torch::Tensor forward(const Forward& run) {
-    const RowScope scope({});
+    const RowScope scope(BatchRows{});
     leaf_ = input_.detach().requires_grad_(input_.requires_grad());
     return output_ = run(leaf_.clone());  // a block may write to its input
   }

@@ -113,7 +113,7 @@ Replicas::~Replicas() {
   if (output_.is_cpu()) at::set_num_threads(intra_op_threads_);
 }
 
-torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows, const BatchRows& all) {
+torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows, const std::optional<BatchRows>& all) {
   const bool trains = torch::GradMode::is_enabled(), is_in_training_mode = model_.is_training();
   has_statistics_ = trains && is_in_training_mode && !has_shards_;
   cut(input.size(0), has_shards_ ? full_rows : input.size(0));
@@ -126,7 +126,9 @@ torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows, c
     const bool has_statistics = is_in_training_mode && replica.row_count > 1;
     if (replica.model->is_training() != has_statistics) replica.model->train(has_statistics);
     const auto rows = input.narrow(0, replica.first_row, replica.row_count);
-    const RowScope scope({all.seed, all.epoch, all.first_position + static_cast<uint64_t>(replica.first_row)});
+    auto own = all;
+    if (own) own->first_position += static_cast<uint64_t>(replica.first_row);
+    const RowScope scope(own);
     replica.output = replica.model->forward(moved(rows, replica.device));
     replica.recorder.mark(trains ? Phase::kForward : Phase::kOther);
   });

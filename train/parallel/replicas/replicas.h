@@ -59,8 +59,8 @@ class Replicas {
 
   /// Logits of all rows on the output device. Where gradients are enabled they are a leaf, from whose gradient
   /// backward() goes on. Uses training mode where the model is in it. `full_rows`: those of a full batch. `rows`: which
-  /// rows those of `input` are.
-  torch::Tensor forward(const torch::Tensor& input, int64_t full_rows, const BatchRows& rows = {});
+  /// rows those of `input` are, in training.
+  torch::Tensor forward(const torch::Tensor& input, int64_t full_rows, const std::optional<BatchRows>& rows);
   /// Adds to each replica's gradients. `gradient`: of the logits that the last forward() gave.
   void backward(const torch::Tensor& gradient);
   /// Leaves every replica's gradients undefined.

@@ -252,9 +252,10 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
         << mode;
 }
 
-/// What a row drops belongs to its position in the epoch: all modes drop the same, without --exact too.
+/// What a row drops belongs to its position in the epoch: all modes drop the same, without --exact too. The last batch
+/// has three rows, one for each of three ranks.
 TEST(ModesTest, ModelsThatDropTrainTheSameModelInEveryMode) {
-  const auto samples = random_samples(36, kGrey, 4);
+  const auto samples = random_samples(27, kGrey, 4);
   for (const std::string arch : {"vit(patch=14,width=8,depth=3,heads=2,mlp=12,dropout=0.2,drop-path=0.3)",
                                  "convnext(widths=4:8,depths=2:2,drop-path=0.4)"}) {
     const auto train_one = [&](const std::string& mode, int ranks, Network network) {
