@@ -1,5 +1,6 @@
 """train --mode 'pipeline(schedule=...)': schedules in PyTorch's format, held against torch.distributed.pipelining."""
 import csv
+import functools
 import json
 import types
 
@@ -15,6 +16,7 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
+@functools.cache
 def printed(cache, schedule, ranks, micro_batches):
     mode = f"pipeline(schedule={schedule},micro-batches={micro_batches})"
     return run(cache, "-b", 2 * micro_batches, "--mode", mode, "--nproc", ranks, "--print-schedule", "csv").stdout

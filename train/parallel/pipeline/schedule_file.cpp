@@ -215,7 +215,7 @@ class ScheduleCheck {
   /// What has to be done before this action can begin.
   std::vector<Key> needs(const Action& action) const {
     const auto [word, stage, m, row, column] = action;
-    const auto gradient = [&, m = m](int of) { return Key{find(kB, of, m) ? kB : kI, of, m}; };
+    const auto gradient = [&, m = m](int of) { return Key{find(kI, of, m) ? kI : kB, of, m}; };
     switch (word) {
       case kF:
         if (stage == 0) return {};
@@ -264,9 +264,11 @@ class ScheduleCheck {
         }
       }
     }
-    for (const auto& [missing, stuck] : waiting) {
-      const auto& action = actions_[rows[stuck.front()][next[stuck.front()]]];
-      refuse(action, concat("waits for ever: for ", actions_[missing].text(), " in ", place_text(actions_[missing]),
+    for (size_t row = 0; row < row_count_; ++row) {
+      if (next[row] == rows[row].size()) continue;
+      const auto& action = actions_[rows[row][next[row]]];
+      const auto& missing = actions_[*first_missing(action, done)];
+      refuse(action, concat("waits for ever: for ", missing.text(), " in ", place_text(missing),
                             ", before which that rank waits too"));
     }
   }

@@ -5,6 +5,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/linear.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/parallel/sync/backward_hooks.h"
@@ -76,6 +80,20 @@ TEST(RecomputeTest, DropoutDrawsTheSameNumbersAgain) {
     states[recomputes ? 1 : 0] = one.strategy->state();
   }
   EXPECT_EQ(relative_difference(states[0], states[1]), 0);
+}
+
+/// gpipe adds the gradients of the last micro-batch first, all others those of the first one.
+TEST(ScheduleRunnerTest, SchedulesDifferInTheOrderInWhichTheyAddGradientsAlone) {
+  const auto of = [](const std::string& schedule) {
+    return train("pipeline(schedule=" + schedule + ")", 2, "lenet", kGrey, 2);
+  };
+  const TemporaryFolder folder("orders");
+  const auto file = (folder.path() / "fifo.csv").string();
+  std::ofstream(file) << "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n";
+  const auto expected = of("1f1b");
+  for (const std::string& schedule : {file, std::string("interleaved"), std::string("zb-v"), std::string("dualpipe-v")})
+    EXPECT_EQ(relative_difference(expected, of(schedule)), 0) << schedule;
+  EXPECT_GT(relative_difference(expected, of("gpipe")), 0);
 }
 
 struct AliveCase {
