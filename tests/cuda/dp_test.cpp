@@ -52,7 +52,7 @@ TEST(CudaDpTest, AReplicaOnAnotherDeviceThanTheOutputGetsCopiesAndGivesGradients
   for (int step = 0; step < 2; ++step) {
     model->train();
     replicas.reset_gradients();
-    const auto logits = replicas.forward(samples.images.to(kGpu), 8);
+    const auto logits = replicas.forward(samples.images.to(kGpu), 8, std::nullopt);
     EXPECT_EQ(logits.device(), kGpu);
     logits.square().sum().backward();
     replicas.backward(logits.grad());

@@ -70,14 +70,12 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
          "how the learning rate changes in the run. cosine: from --lr to 0; step: a tenth of --lr after half "
          "of the steps, a hundredth after three quarters; constant; triangular(start=0,peak=0.5,end=0): from "
          "the factor start up to --lr at the share peak of the steps, and down to the factor end, at which the share "
-         "rest of the steps stays; "
-         "onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / divide and down to "
+         "rest of the steps stays; onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / "
+         "divide and down to "
          "--lr / divide / final; polynomial(power=1,floor=0): down to the factor floor; cosine(floor=0); "
          "step(every=30,gamma=0.1): times gamma after so many epochs; plateau(factor=0.1,patience=10): times factor "
-         "when "
-         "evaluations get no better. plateau, cosine, step, polynomial and constant may begin "
-         "with warmup=EPOCHS, warmup-start=0.01, warmup-kind=linear|constant, warmup-inside=false, and per=step|epoch "
-         "says how often the rate changes")
+         "when evaluations get no better. All but triangular and onecycle may begin with warmup=EPOCHS, "
+         "warmup-start=0.01, warmup-kind=linear|constant, warmup-inside=false; per=step|epoch: how often it changes")
       ->capture_default_str()
       ->group(group);
   app.add_option("--momentum", o.momentum, "momentum of sgd")->capture_default_str()->group(group);

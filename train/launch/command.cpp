@@ -52,7 +52,8 @@ std::map<std::string, std::string> variables_that_go_along() {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
     const bool goes_along = name == "LD_LIBRARY_PATH" || name == "XDG_CACHE_HOME" || name.starts_with("OMP_") ||
-                            name == kFailureVariable || name.starts_with("NCCL_") || name.starts_with("GLOO_") || name.starts_with("TORCH_");
+                            name == kFailureVariable || name.starts_with("NCCL_") || name.starts_with("GLOO_") ||
+                            name.starts_with("TORCH_");
     if (goes_along) variables[name] = text.substr(name.size() + 1);
   }
   return variables;

@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/number_text.h"
+#include "core/text.h"
+
 namespace penstock {
 namespace {
 
@@ -22,6 +25,12 @@ std::optional<double> seconds_since_failure() {
   const double failed = std::strtod(text, &end);
   const double passed = Seconds(std::chrono::system_clock::now().time_since_epoch()).count() - failed;
   return end != text && *end == 0 && passed >= 0 ? std::optional(passed) : std::nullopt;
+}
+
+std::optional<std::string> recovery_text() {
+  const auto seconds = seconds_since_failure();
+  if (!seconds) return {};
+  return concat("recovered: the next step was done ", seconds_text(*seconds), " after a rank had failed");
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 
 namespace penstock {
 
@@ -17,5 +18,8 @@ void tell_failure(FailureTime failed);
 /// The seconds that have passed since the failure for which this process was started, by the clocks of both machines.
 /// Nothing if it was started for none, or if the clocks differ by more than has passed.
 std::optional<double> seconds_since_failure();
+
+/// "recovered: the next step was done 2.9 s after a rank had failed", of seconds_since_failure().
+std::optional<std::string> recovery_text();
 
 }  // namespace penstock

@@ -212,7 +212,9 @@ class Run {
                      {},
                      profile_ ? &*profile_ : nullptr,
                      [this](const std::string& line) { log(line); },
-                     [this] { say_recovery(); },
+                     [this] {
+                       if (const auto text = recovery_text()) log(*text);
+                     },
                      setup_.loss->target().is_class()};
     if (is_first_) {
       parts.on_metrics = [this](Metrics metrics) {
@@ -249,16 +251,8 @@ class Run {
     std::cout << line << std::endl;
   }
 
-  void say_recovery() {
-    if (const auto seconds = seconds_since_failure())
-      log(concat("recovered: the next step was done ", seconds_text(*seconds), " after a rank had failed"));
-  }
-
   int stopped(const TrainResult& result) {
-    if (is_first_) {
-      progress_.clear();
-      std::cout << stopped_text(setup_, result, feeder_->batches_per_epoch()) << std::endl;
-    }
+    log(stopped_text(setup_, result, feeder_->batches_per_epoch()));
     return 128 + result.stop_signal;
   }
 
