@@ -8,11 +8,17 @@
 #include "loader/far/transfer.h"
 
 namespace penstock::detail {
+namespace {
+
+constexpr int kMostAttempts = 3;  // a service that is in trouble is not asked for what comes with the shard as well
+
+}  // namespace
 
 size_t FarParts::read(uint64_t offset, std::span<uint8_t> out) const {
   const uint64_t end = std::min(size(), offset + out.size());
   if (offset >= end) return 0;
-  TransferWish wish{.address = shard_.address, .begin = offset, .end = end, .byte_count = size()};
+  TransferWish wish{
+      .address = shard_.address, .begin = offset, .end = end, .byte_count = size(), .most_attempts = kMostAttempts};
   {
     const std::lock_guard lock(mutex_);
     wish.etag = etag_;

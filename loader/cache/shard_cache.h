@@ -1,7 +1,8 @@
 // ShardCache: whole shards on the disk of the node, fetched from far away when they are needed.
 //
-// Lives here: what is kept of far files: the folder that processes share (folder.h), one shard as memory (far_map.h),
-// what is fetched ahead (ahead.h, fetch_queue.h), and the plug-ins of `Files` for addresses (far_files.cpp).
+// Lives here: what is kept of far files: the folder that processes share (folder.h) and their requests (node_turns.h),
+// one shard as memory (far_map.h) or in parts (far_parts.h), what is fetched ahead (ahead.h, fetch_queue.h), and the
+// plug-ins of `Files` for addresses (far_files.cpp).
 // Not here: how bytes come from far (loader/far), and which samples are next (loader/order).
 #pragma once
 
@@ -44,7 +45,7 @@ class ShardCache {
   static ShardCache& instance();
 
   /// The file of a shard, held for reading; fetched and verified if it is not there. Waits where another process
-  /// fetches it, and goes ahead on its own when that has not moved for 4 s. Errors: as transfer(); corrupt_error where
+  /// fetches it, and goes ahead on its own when that has not moved for 3 s. Errors: as transfer(); corrupt_error where
   /// the object has another XXH3 than `facts` twice; config_error where there is no room for 60 s because all of it is
   /// being read; OutOfFiles where all that this process has open is being read.
   OpenFile get(const FarShard& shard);

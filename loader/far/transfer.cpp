@@ -233,7 +233,8 @@ class Run {
     count_retry(kind_of(response.attempt));
     const double most_attempts = environment_seconds("AWS_MAX_ATTEMPTS", 0);
     const bool is_unknown = !response.attempt.has_host_answered && failures_ >= kAttemptsAtUnknownHost;
-    if (is_unknown || is_patience_over() || (most_attempts > 0 && failures_ >= most_attempts))
+    if (is_unknown || is_patience_over() || (most_attempts > 0 && failures_ >= most_attempts) ||
+        failures_ >= wish_.most_attempts)
       throw failure(response, is_unknown ? "a host that answers" : "a service that comes back");
     // A stalled connection has already waited.
     const bool is_stalled = response.attempt.end == Attempt::End::kStalled && failures_ == 1;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,6 +28,7 @@ struct TransferWish {
   std::string etag{};                    // of the bytes before `begin`; "": whatever the object is now
   std::optional<uint64_t> byte_count{};  // that the object must have
   bool on_new_connection = false;
+  int most_attempts = INT_MAX;  // without a new byte
 };
 
 /// What is known of an object after its bytes have come.
