@@ -267,7 +267,7 @@ def test_every_mode_trains_a_loss_as_one_rank_does(train):
 
 def test_what_half_precision_does_not_reach_is_said(train):
     check = [*train, "--check", "--out", "/nowhere", "--precision"]
-    said = ("--precision bf16 with --arch edges: f32 stay the weights of conv; only penstock::Conv2d and penstock::Linear "
+    said = ("--precision bf16 with --arch edges: f32 stay the weights of conv; only penstock::Conv2d, Linear and Attention "
             "compute in half precision\n")
     assert said in run(*check, "bf16", "--arch", "edges")
     for precision, arch in (("f32", "edges"), ("bf16", "lenet")):

@@ -107,7 +107,7 @@ std::string left_in_f32(const ModelOptions& options, const Model& model) {
   names.resize(names.size() - more);
   return concat("--precision ", options.precision.text(), " with --arch ", options.arch.text(),
                 ": f32 stay the weights of ", join(names), more > 0 ? concat(" and ", more, " more") : "",
-                "; only penstock::Conv2d and penstock::Linear compute in half precision");
+                "; only penstock::Conv2d, Linear and Attention compute in half precision");
 }
 
 void set_matrix_precision(const ModelOptions& options) {

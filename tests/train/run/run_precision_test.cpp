@@ -40,8 +40,8 @@ TEST(RunPrecisionTest, ModulesWhoseWeightsStayInF32AreNamed) {
   for (const std::string precision : {"bf16", "f16"})
     EXPECT_EQ(left_in_f32(options_of(precision), model),
               "--precision " + precision +
-                  " with --arch mixed: f32 stay the weights of the model itself, own; only penstock::Conv2d and "
-                  "penstock::Linear compute in half precision");
+                  " with --arch mixed: f32 stay the weights of the model itself, own; only penstock::Conv2d, "
+                  "Linear and Attention compute in half precision");
   for (const std::string precision : {"f32", "tf32"}) EXPECT_EQ(left_in_f32(options_of(precision), model), "");
 }
 
