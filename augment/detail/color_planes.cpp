@@ -57,6 +57,23 @@ PointStep auto_contrast(const ColorPlanes& planes) {
   return step;
 }
 
+/// Through int32, which is one instruction: from a float to an unsigned number of 64 bits it is six with a branch.
+size_t whole(float level) { return static_cast<size_t>(static_cast<int32_t>(level)); }
+
+/// Of whole levels, 0 to 255. Neighbours, which are often equal, are counted in different places: a count waits for the
+/// one before it in the same place.
+std::array<uint32_t, 256> histogram_of(std::span<const float> levels) {
+  constexpr size_t kParts = 4;
+  std::array<std::array<uint32_t, 256>, kParts> counts{};
+  size_t i = 0;
+  for (; i + kParts <= levels.size(); i += kParts)
+    for (size_t part = 0; part < kParts; ++part) ++counts[part][whole(levels[i + part])];
+  for (; i < levels.size(); ++i) ++counts[0][whole(levels[i])];
+  for (size_t part = 1; part < kParts; ++part)
+    for (size_t level = 0; level < 256; ++level) counts[0][level] += counts[part][level];
+  return counts[0];
+}
+
 /// The table that torchvision and Pillow make from a histogram: the pixels below the greatest level that occurs are
 /// spread evenly over 255 steps.
 std::array<float, 256> flat_table(const std::array<uint32_t, 256>& histogram, uint64_t pixels) {
@@ -100,10 +117,8 @@ void equalize(const ColorPlanes& planes) {
   apply_points(planes, {&whole_levels, 1});
   for (int channel = 0; channel < planes.channels; ++channel) {
     const std::span<float> levels(planes.plane(channel), planes.pixels());
-    std::array<uint32_t, 256> histogram{};
-    for (const float level : levels) ++histogram[static_cast<size_t>(level)];
-    const auto table = flat_table(histogram, levels.size());
-    for (float& level : levels) level = table[static_cast<size_t>(level)];
+    const auto table = flat_table(histogram_of(levels), levels.size());
+    for (float& level : levels) level = table[whole(level)];
   }
 }
 
