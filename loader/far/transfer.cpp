@@ -124,11 +124,12 @@ class Run {
     attempt.retry_after_s = parse_retry_after(response.header("retry-after"), std::time(nullptr));
     if (is_wrong_range_) attempt.end = Attempt::End::kWrongRange;
     // However the connection ends once all is there.
-    else if (!is_first_ && reached_ == end())
+    else if (has_all())
       attempt.end = Attempt::End::kAnswered;
     else if (is_patience_over() && attempt.end == Attempt::End::kAnswered && attempt.status < 300)
       attempt.end = Attempt::End::kStalled;
-    if (!goes_on()) throw given_up();
+    // Nobody waits for a range any more once its last byte is there (hedged_transfer()), and it has succeeded.
+    if (!has_all() && !goes_on()) throw given_up();
     const bool is_good = attempt.end == Attempt::End::kAnswered && (attempt.status == 200 || attempt.status == 206);
     if (is_good && is_first_) open(response);  // an empty body
     if (is_good && !is_wrong_range_) {
@@ -140,6 +141,7 @@ class Run {
     return response;
   }
 
+  bool has_all() const { return !is_first_ && !is_wrong_range_ && reached_ == end(); }
   uint64_t end() const { return wish_.end ? std::min(*wish_.end, facts_.byte_count) : facts_.byte_count; }
 
   /// Compares the head of an answer with what was asked for.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/text.h"
+#include "loader/far/limiter.h"
 #include "tests/support/testing.h"
 
 namespace penstock::detail {
@@ -186,6 +187,20 @@ TEST_F(HedgedTransferTest, WhatNobodyWaitsForIsAskedForOnce) {
   };
   EXPECT_EQ(fetch(origin, nobody_waits), origin.object());
   EXPECT_EQ(origin.request_count, 1U);
+}
+
+/// Otherwise the limit would stay at one request after a storm of 503.
+TEST_F(HedgedTransferTest, ARangeThatCameLetsTheLimitOfRequestsGrow) {
+  RequestLimiter& limiter = request_limiter();
+  const int most = limiter.limit();
+  while (limiter.limit() > 1) limiter.slow_down();
+  ScriptedOrigin origin({[&](const HttpRequest&, const ScriptedOrigin::Send& send) {
+    send(kHedgeBytes);
+    return Attempt::End::kAnswered;
+  }});
+  EXPECT_EQ(fetch(origin), origin.object());
+  EXPECT_EQ(limiter.limit(), 2);
+  while (limiter.limit() < most) limiter.succeeded();
 }
 
 TEST_F(HedgedTransferTest, WhatGoesWrongWithTheSecondOneEndsOnlyThat) {
