@@ -57,6 +57,7 @@ ReadAhead::ReadAhead(const Dataset& dataset, const SampleOrder& order, const Loa
     : dataset_(dataset),
       batch_positions_(static_cast<uint64_t>(options.batch_size)),
       made_ahead_(static_cast<uint64_t>(options.prefetch) * batch_positions_),
+      is_far_(dataset.room_shards() != UINT64_MAX),
       most_behind_(std::max<int64_t>(options.prefetch, batches_per_shard(dataset, options))),
       schedule_(schedule_of(dataset, order, options)),
       thread_([this] { work(); }) {}
@@ -73,7 +74,8 @@ ReadAhead::~ReadAhead() {
 void ReadAhead::go_to(int64_t sequence, int64_t limit) {
   {
     std::unique_lock lock(mutex_);
-    taken_.wait(lock, [&] { return wanted_ < 0 || sequence - first_wanted_ <= most_behind_; });
+    // A far set has the limit of its cache, and its thread may wait for the link for minutes.
+    taken_.wait(lock, [&] { return is_far_ || wanted_ < 0 || sequence - first_wanted_ <= most_behind_; });
     if (wanted_ < 0) first_wanted_ = sequence;
     wanted_ = sequence;
     limit_ = limit;

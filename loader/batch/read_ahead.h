@@ -36,9 +36,10 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Batch `sequence`, counted over epochs, is the next one that is needed; none from `limit` on is. Waits only where
-  /// the thread has not seen the batches in which a shard is used up: while it has no core, or the disk is slower than
-  /// the batches, whoever makes rows would read shards that nobody drops.
+  /// Batch `sequence`, counted over epochs, is the next one that is needed; none from `limit` on is. Waits only for a
+  /// set on this machine's disks, and there only where the thread has not seen the batches in which a shard is used up:
+  /// while it has no core, or the disk is slower than the batches, whoever makes rows would read shards that nobody
+  /// drops.
   void go_to(int64_t sequence, int64_t limit);
 
   uint64_t read_count() const { return read_count_.load(std::memory_order_relaxed); }  ///< Shards so far.
@@ -51,6 +52,7 @@ class ReadAhead {
 
   const Dataset& dataset_;
   uint64_t batch_positions_, made_ahead_;
+  bool is_far_;                   // the cache limits what is held
   int64_t most_behind_;           // batches
   ShardSchedule schedule_;        // of the thread, as is the next member
   std::deque<uint32_t> to_read_;  // shards
@@ -59,7 +61,7 @@ class ReadAhead {
   // With `mutex_`: the latest go_to() and its limit, and the first one since the thread has taken any; -1: it has taken
   // all.
   int64_t wanted_ = -1, limit_ = 0, first_wanted_ = 0;
-  std::atomic<bool> ends_{false};
+  bool ends_ = false;  // with `mutex_`, too
   std::atomic<uint64_t> read_count_{0}, dropped_count_{0};
   std::thread thread_;
 };

@@ -37,7 +37,10 @@ int NodeTurns::take() {
 void NodeTurns::give_back(int turn) {
   const std::lock_guard lock(mutex_);
   Had& had = had_[static_cast<size_t>(turn)];
-  if (had == Had::kLocked) folder_.unlock_shared(static_cast<size_t>(turn));
+  if (had == Had::kLocked) {
+    table_.beat_s[static_cast<size_t>(turn)] = INT64_MAX;  // what nobody has is not a stopped process's
+    folder_.unlock_shared(static_cast<size_t>(turn));
+  }
   had = Had::kNot;
 }
 
@@ -51,8 +54,13 @@ int NodeTurns::busy_count() {
 }
 
 void NodeTurns::slow_down() {
-  const uint32_t in_use = std::min(table_.limit_now(), static_cast<uint32_t>(busy_count()));
-  table_.limit = std::max(uint32_t{1}, in_use / 2);
+  const auto busy = static_cast<uint32_t>(busy_count());
+  uint32_t seen = table_.limit;  // 0: nobody has set it
+  const auto halved = [&] {
+    return std::max(uint32_t{1}, std::min(seen == 0 ? uint32_t{TurnTable::kTurns} : seen, busy) / 2);
+  };
+  while (!table_.limit.compare_exchange_weak(seen, halved())) {
+  }
   table_.success_count = 0;
 }
 
@@ -60,7 +68,8 @@ void NodeTurns::succeeded() {
   const uint32_t limit = table_.limit_now();
   if (limit == TurnTable::kTurns || ++table_.success_count < limit) return;
   table_.success_count = 0;
-  table_.limit = limit + 1;
+  uint32_t seen = limit;
+  table_.limit.compare_exchange_strong(seen, limit + 1);  // another process may have halved it
 }
 
 void NodeTurns::note_byte() { table_.byte_s.store(now_s(), std::memory_order_relaxed); }

@@ -53,7 +53,7 @@ class RequestLimiter {
   void note_byte();
   int64_t byte_age_s() const;  ///< Since a byte came to any process that shares the turns; INT64_MAX where none does.
   int limit() const;
-  /// Has a turn of `turns` as well for each one from now on. They must outlive the process.
+  /// Has a turn of `turns` as well for each one from now on. They must live as long as the process.
   void share(SharedTurns& turns) { shared_ = &turns; }
 
  private:

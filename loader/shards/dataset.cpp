@@ -262,7 +262,10 @@ void Dataset::fetch_rows(const std::vector<uint64_t>& indices, const std::functi
     if (slot == nullptr || slot->if_open() != nullptr || std::all_of(wanted.begin(), wanted.end(), is_there)) continue;
     wishes.push_back({number, slot, std::move(wanted)});
   }
-  if (!wishes.empty()) state_->first_rows.fetch(wishes, on_wait);
+  if (wishes.empty()) return;
+  state_->first_rows.fetch(wishes, on_wait);
+  for (const auto& wish : wishes)  // that were opened meanwhile: nobody asks for their parts any more
+    if (state_->slots[wish.shard]->if_open() != nullptr) state_->first_rows.drop(wish.shard);
 }
 
 Sample Dataset::at(uint64_t index) const {

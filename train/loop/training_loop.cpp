@@ -207,6 +207,7 @@ class Training {
     if (result_.stop_signal == 0) result_.evaluation = parts_.evaluate(at_.epoch, goes_on);
     if (!result_.evaluation || !average_.is_beside) return result_.evaluation.has_value();
     result_.of_weights = evaluate_weights(parts_.strategy, [&] { return parts_.evaluate(at_.epoch, goes_on); });
+    if (!result_.of_weights) result_.evaluation.reset();  // it was stopped: the epoch is evaluated again
     return result_.of_weights.has_value();
   }
 

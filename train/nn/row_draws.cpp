@@ -58,7 +58,7 @@ Tensor detail::keep_factors(const Tensor& x, double rate, uint32_t layer, bool p
   const int64_t rows = x.size(0);
   const auto keys = keys_of(*t_rows, rows, layer).to(x.device());
   const Tensor numbers = per_element ? hashes(keys, x.numel() / std::max<int64_t>(rows, 1)) : keys.narrow(1, 0, 1);
-  const auto least = static_cast<int64_t>(std::llround(std::ldexp(rate, 32)) - (int64_t{1} << 31));
+  const int64_t least = std::min<int64_t>(std::llround(std::ldexp(rate, 32)) - (int64_t{1} << 31), INT32_MAX);
   std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
   sizes[0] = rows;
   return numbers.ge(least).to(x.scalar_type()).div_(1 - rate).view(per_element ? x.sizes() : at::IntArrayRef(sizes));

@@ -13,7 +13,7 @@ class Spec;
 /// What a plateau remembers from one evaluation to the next; checkpoints have it.
 struct PlateauState {
   double factor = 1;           // of the learning rate
-  std::optional<double> best;  // of the values so far that were better than the one before; nothing: there was none
+  std::optional<double> best;  // the value that was better than all before it; nothing: no finite one came yet
   int64_t bad_epochs = 0;      // in succession, whose values were not better than `best`
   int64_t cooldown = 0;        // epochs from here on that do not count as bad
 };

@@ -34,7 +34,7 @@ PipelineShape shape_of_file(const Spec& spec, const std::string& path) {
   return shape;
 }
 
-/// The traits of a schedule with a name.
+/// What the number of micro-batches must be a multiple of.
 int step_of(const ScheduleTraits& traits, int interleave, int ranks) {
   return interleave > 1 && !traits.is_v ? ranks : 1;
 }
