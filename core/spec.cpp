@@ -135,6 +135,13 @@ bool Spec::get(const std::string& key, bool fallback) const {
   throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected true or false"));
 }
 
+bool Spec::is_second(const std::string& key, const char* first, const char* second) const {
+  const std::string word = get(key, first);
+  if (word != first && word != second)
+    throw config_error(concat(where(), ": ", key, " is ", in_quotes(word), "; expected ", first, " or ", second));
+  return word == second;
+}
+
 Range Spec::get(const std::string& key, Range fallback) const {
   const auto* text = find(key);
   if (!text) return fallback;

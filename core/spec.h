@@ -35,6 +35,8 @@ class Spec {
   bool get(const std::string& key, bool fallback) const;  ///< true/false, on/off, 1/0.
   Range get(const std::string& key, Range fallback) const;
   std::vector<double> get(const std::string& key, const std::vector<double>& fallback) const;  ///< Written `a:b:c`.
+  /// Whether the key is the second of two words; the first is the default.
+  bool is_second(const std::string& key, const char* first, const char* second) const;
 
   /// The same spec, restricted to `keys`: its getters throw bug_error for any other key. Throws `transform affine:
   /// unknown key "degree"; did you mean ...; it takes ...` when the spec has another key.

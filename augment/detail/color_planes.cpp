@@ -60,8 +60,8 @@ PointStep auto_contrast(const ColorPlanes& planes) {
 /// Through int32, which is one instruction: from a float to an unsigned number of 64 bits it is six with a branch.
 size_t whole(float level) { return static_cast<size_t>(static_cast<int32_t>(level)); }
 
-/// Of whole levels, 0 to 255. Neighbours, which are often equal, are counted in different places: a count waits for the
-/// one before it in the same place.
+/// Requires whole levels, 0 to 255. Neighbours are often equal and are counted in four tables, because a count waits
+/// for the one before it in the same place.
 std::array<uint32_t, 256> histogram_of(std::span<const float> levels) {
   constexpr size_t kParts = 4;
   std::array<std::array<uint32_t, 256>, kParts> counts{};

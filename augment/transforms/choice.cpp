@@ -1,5 +1,7 @@
 // choice: runs one of several lists of transforms, as torchvision's RandomChoice (0.26).
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -45,6 +47,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
   std::vector<detail::NestedList> lists;
   for (const auto& text : texts) lists.emplace_back(spec, text, statistics);
   auto weights = spec.get("p", std::vector<double>(texts.size(), 1));
+  if (std::isinf(std::accumulate(weights.begin(), weights.end(), 0.0)))  // great weights of which each is finite
+    for (double& weight : weights) weight /= std::numeric_limits<double>::max();
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const bool are_weights = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight >= 0; });
   if (weights.size() != texts.size() || !are_weights || !(sum > 0))

@@ -22,10 +22,10 @@ bool reads_ahead(const Dataset& dataset, const SampleOrder& order, const LoaderO
 
 /// Determinism: changes no byte of a batch. A shard that is dropped too early is read again, and one that is read too
 /// late is waited for.
-/// Memory: of shards on this machine's disks, those that are in use, and ahead of them as many again, as far as both
-/// are in half of the memory that was available when it was made; one for each lane is read ahead in any case. So a
-/// window has been read before the epoch begins, and what is held is the same all the time. Of shards that are far away
-/// one for each lane is fetched ahead, because the cache has its own limit.
+/// Memory: on this machine's disks, the shards in use, and ahead of them as many bytes again, together at most half of
+/// the memory that was available when it was made; but always those in use and one more per lane. Where that half is
+/// enough, a window has been read before its epoch begins, and what is held does not change. Of shards that are far
+/// away one per lane is fetched ahead, because the cache has its own limit.
 /// Errors: none. What is wrong with a shard is said by the row that needs it.
 /// Thread-safety: go_to() is for one thread at a time; counts may be asked on any.
 class ReadAhead {

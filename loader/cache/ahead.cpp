@@ -64,6 +64,7 @@ void Ahead::need_now() {
   {
     const std::lock_guard lock(mutex_);
     begin_ns_ = 0;
+    is_needed_ = true;
   }
   changed_.notify_all();
 }
@@ -71,15 +72,14 @@ void Ahead::need_now() {
 Ahead::Parts::Parts() {
   auto& ahead = instance();
   const std::lock_guard lock(ahead.mutex_);
-  ++ahead.parts_count_;
+  if (ahead.parts_count_++ == 0) ahead.is_needed_ = false;
 }
 
 Ahead::Parts::~Parts() {
   auto& ahead = instance();
   {
     const std::lock_guard lock(ahead.mutex_);
-    --ahead.parts_count_;
-    ahead.begin_ns_ = now_ns() + kQuiet_ns;
+    if (--ahead.parts_count_ == 0) ahead.begin_ns_ = ahead.is_needed_ ? 0 : now_ns() + kQuiet_ns;
   }
   ahead.changed_.notify_all();
 }

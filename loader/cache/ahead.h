@@ -1,7 +1,6 @@
 // Ahead: fetches shards before they are needed.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -14,9 +13,9 @@
 namespace penstock::detail {
 
 /// Threads that bring the expected shards into the cache, in their order, as long as there is room without removing
-/// any that are needed. What is only expected begins when somebody needs a whole shard, or 1 s after the last part of
-/// one was read, so that it does not take the link from the rows of the first batches. What goes wrong here is not
-/// reported: whoever needs the shard meets it as well. Thread-safety: any thread.
+/// any that are needed. They begin when somebody needs a whole shard, or 1 s after a set was opened or the last part of
+/// a shard was read, so that the rows of the first batches have the link alone. What goes wrong here is not reported:
+/// whoever needs the shard meets it as well. Thread-safety: any thread.
 class Ahead {
  public:
   static constexpr int kThreads = 4;
@@ -50,7 +49,8 @@ class Ahead {
   FetchQueue queue_;
   bool is_ending_ = false, has_expected_ = false;
   int parts_count_ = 0;
-  int64_t begin_ns_ = 0;  // not before
+  bool is_needed_ = false;  // somebody has waited for a whole shard since the first of the parts that are being read
+  int64_t begin_ns_ = 0;    // not before
   std::vector<std::thread> threads_;
 };
 

@@ -101,8 +101,8 @@ class CacheFolder {
   /// its bytes can be locked by one of them, until that unlocks it or ends.
   static constexpr size_t kSharedBytes = 2048;
   std::span<std::byte> shared() const;
-  bool lock_shared(
-      size_t byte);  ///< False where another process has it. One that this process has is not to be asked for.
+  /// False where another process has it. Requires that this process does not have it.
+  bool lock_shared(size_t byte);
   void unlock_shared(size_t byte);
   bool is_locked_by_others(size_t byte) const;
 

@@ -15,7 +15,7 @@ struct LinkSpeed {
   double bytes_per_second = 0;  ///< Of all requests of a process together.
 };
 
-/// Of `20ms,100MB/s`, in either order, or of the rate alone. Units of the rate are kB, MB and GB, powers of 1000.
+/// Parses `20ms,100MB/s`, in either order, or the rate alone. Units of the rate are kB, MB and GB, powers of 1000.
 /// Throws config_error, which begins with `where` ("--sim-link:"), for another text.
 LinkSpeed parse_link_speed(const std::string& where, const std::string& text);
 

@@ -47,6 +47,7 @@ class Crew {
     std::unique_lock lock(mutex_);
     return ended_.wait_for(lock, kOnWaitEvery, [this] { return ended_count_ == running_count_; });
   }
+  bool has_failed() const { return has_failed_; }
 
  private:
   void take(size_t number) {
@@ -63,7 +64,7 @@ class Crew {
     try {
       for (size_t number = next_++; number < count_ && !is_over_; number = next_++) take(number);
     } catch (const std::exception&) {  // an outage must not be met once per shard
-      is_over_ = true;
+      has_failed_ = is_over_ = true;
     }
     const std::lock_guard lock(mutex_);
     ++ended_count_;
@@ -73,7 +74,7 @@ class Crew {
   const size_t count_;
   const Step step_;
   std::atomic<size_t> next_{0};
-  std::atomic<bool> is_over_{false};
+  std::atomic<bool> is_over_{false}, has_failed_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
   int running_count_ = 0, ended_count_ = 0;  // with mutex_
@@ -88,10 +89,13 @@ void FirstRows::fetch(const std::vector<Wish>& wishes, const std::function<void(
     Crew crew(count, step);
     while (!crew.have_ended() && ms_since(begin_ns) < kPatience_ms && !is_interrupted())
       if (on_wait) on_wait();
+    return !crew.has_failed();
   };
   std::vector<std::shared_ptr<ShardPart>> parts(wishes.size());  // null: not this one
-  run(wishes.size(),
-      [&](size_t number) { parts[number] = ShardPart::open(*wishes[number].slot, wishes[number].rows); });
+  const auto open_part = [&](size_t number) {
+    parts[number] = ShardPart::open(*wishes[number].slot, wishes[number].rows);
+  };
+  if (!run(wishes.size(), open_part)) return;
   std::vector<std::pair<size_t, size_t>> pieces;  // number of the part, and of its piece
   std::vector<std::atomic<size_t>> missing(parts.size());
   for (size_t number = 0; number < parts.size(); ++number) {

@@ -1,6 +1,6 @@
 """SimCLR (Chen et al. 2020, arXiv 2002.05709): two views of every picture, read once, learn without labels to be alike.
 
-    python python/examples/simclr.py cifar10:shared/data/cifar10 --data data/cifar10
+    python python/examples/simclr.py cifar10:cifar-10-batches-bin --data data/cifar10
 
 Then a linear classifier on the features says how much they know of the classes.
 """

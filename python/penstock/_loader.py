@@ -175,8 +175,8 @@ class Loader:
             dct_scale=word("dct_scale", dct_scale), read_ahead=word("read_ahead", read_ahead), columns=_column_list(columns),
             subset=text("subset", subset, expected='the spec of a subset, such as "percent(0-10)"'),
             exclude_ids=file_name("exclude_ids", exclude_ids),
-            sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced"; ranks share every batch '
-                         'by themselves'), **self._options)
+            sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced", or "weighted" with '
+                         'weights=[...]; ranks share every batch by themselves'), **self._options)
         with opening(device), current(device):
             self._native = open_data(_native.Loader, weights=numbers("weights", weights),
                                      quarantine=file_name("quarantine", quarantine), allocate=allocate, release=release,

@@ -29,12 +29,17 @@ def _fill(operations: Any) -> Optional[str]:
 
 def _rand_augment(transform: Any, mean: Optional[List[float]]) -> str:
     ops = transform.ops
+    if not ops:
+        raise NoCounterpart("RandAugment of 0 operations", "")
     first = ops[0]
     increasing = tuple(f"{name}Increasing" if name in _THAT_INCREASE else name for name in _OPERATIONS)
     names = tuple(op.name for op in ops)
     if transform.choice_weights is not None or names not in (_OPERATIONS, increasing):
         raise NoCounterpart(f"RandAugment of {len(names)} operations, which are not those of rand-m9 or rand-m9-inc1",
                             "timm-rand-augment")
+    for key in ("prob", "magnitude", "magnitude_std", "magnitude_max", "hparams", "kwargs"):
+        if any(getattr(op, key) != getattr(first, key) for op in ops):
+            raise NoCounterpart(f"RandAugment whose operations have different {key}", "timm-rand-augment")
     if first.hparams.get("translate_pct", 0.45) != 0.45:
         raise NoCounterpart(f"RandAugment with translate_pct {first.hparams['translate_pct']}", "timm-rand-augment")
     parts = [f"m{number_text(first.magnitude)}", f"n{transform.num_layers}"]

@@ -8,6 +8,8 @@ from penstock.errors import ConfigError
 
 __all__ = ["from_timm", "from_torchvision"]
 
+_MOST_DEEP = 100  # each Compose within a Compose is two
+
 
 def from_torchvision(transforms: Any, closest: bool = False) -> str:
     """The spec list for a transform of torchvision.transforms or torchvision.transforms.v2, a Compose or a list of them.
@@ -62,16 +64,20 @@ def _parts_of(transforms: Any) -> Tuple[List[str], List[str]]:
         except NoCounterpart as difference:
             part = difference.closest
             missing.append(f"{difference} (closest: {part or 'leave it out'})")
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as failure:  # changed after it was made
+            raise ConfigError(f"augment: {type(transform).__name__}: {failure}; expected a transform as its library makes it") from failure
         if part:
             parts.append(part)
     return parts, missing
 
 
-def _flattened(transforms: Any) -> List[Any]:
+def _flattened(transforms: Any, depth: int = 0) -> List[Any]:
+    if depth > _MOST_DEEP:
+        raise ConfigError(f"augment: lists of transforms are more than {_MOST_DEEP} deep; expected none that contains itself")
     if isinstance(transforms, (list, tuple)):
-        return [part for transform in transforms for part in _flattened(transform)]
+        return [part for transform in transforms for part in _flattened(transform, depth + 1)]
     if type(transforms).__name__ in _torchvision.COMPOSED:
-        return _flattened(list(getattr(transforms, "transforms", transforms)))
+        return _flattened(list(getattr(transforms, "transforms", transforms)), depth + 1)
     return [transforms]
 
 

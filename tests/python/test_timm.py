@@ -81,3 +81,19 @@ def test_what_has_no_counterpart_is_named_with_the_closest(arguments, fact, clos
     assert str(caught.value) == (f"augment: no counterpart for {fact}; expected others, or penstock.augment.from_timm(transforms, "
                                  "closest=True), which takes the closest")
     assert from_timm(transform, closest=True) == closest
+
+
+def test_what_was_changed_after_it_was_made_is_refused():
+    differing, empty = (create_transform(32, is_training=True, auto_augment="rand-m9", color_jitter=None) for _ in range(2))
+    differing.transforms[2].ops[3].magnitude = 4
+    with pytest.raises(penstock.ConfigError, match="RandAugment whose operations have different magnitude"):
+        from_timm(differing)
+    empty.transforms[2].ops = []
+    with pytest.raises(penstock.ConfigError, match="RandAugment of 0 operations"):
+        from_timm(empty)
+    empty.transforms[1].p = "x"
+    with pytest.raises(penstock.ConfigError, match="augment: RandomHorizontalFlip: .* expected a transform as its library makes it"):
+        from_timm(empty)
+    empty.transforms.append(empty)
+    with pytest.raises(penstock.ConfigError, match="more than 100 deep; expected none that contains itself"):
+        from_timm(empty)

@@ -231,7 +231,7 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("pipeline(cut=fc1)", 3, "--mode pipeline: 1 cut with 3 ranks; expected 2 ranks, one for each stage"),
     ("pipeline(schedule=2f2b)", 2, "--mode pipeline: unknown schedule \"2f2b\""),
     ("pipeline(micro-batches=6,schedule=interleaved)", 4, "--mode pipeline: 6 micro-batches with schedule=interleaved over 4 "
-                                                          "ranks; expected a multiple of these, as 4"),
+                                                          "ranks; expected a multiple of 4, such as 4"),
     ("pipeline(micro-batches=12,schedule=interleaved)", 4, "--mode pipeline: 12 micro-batches for --batch-size 32; expected "
                                                            "micro-batches of equal size, as 8 or 16"),
     ("pipeline(schedule=interleaved)", 3, "--mode pipeline: 6 micro-batches for --batch-size 32; expected micro-batches of "

@@ -103,7 +103,7 @@ def test_the_weights_are_evaluated_and_saved_beside_the_average(cache, tmp_path,
     assert metrics(out)[-1]["test_loss"] != metrics(plain)[-1]["test_loss"]
     found, of_weights = summary(out), summary(plain)
     assert found["of_weights"] == {"test_loss": of_weights["test_loss"], "accuracy": of_weights["accuracy"]}
-    assert f"Of the weights, whose average that is: accuracy {100 * of_weights['accuracy']:.2f} %\n" in printed
+    assert f"The weights without averaging: accuracy {100 * of_weights['accuracy']:.2f} %\n" in printed
     with open(out / "metrics.csv") as file:
         row = list(csv.DictReader(file))[-1]
     assert float(row["test_accuracy_of_weights"]) == pytest.approx(of_weights["accuracy"])

@@ -18,8 +18,8 @@ namespace penstock {
 namespace {
 
 constexpr int kMostPlannedShards = 1'000'000;
-constexpr int kFewestMost =
-    8;  // workers that are looked at: more than cores, because they wait for the link side by side
+// Workers that are looked at, also with fewer cores: they wait for the link side by side.
+constexpr int kLeastWorkersTried = 8;
 
 /// A number alone is MB/s; 0 is no limit.
 LinkSpeed planned_link(const std::string& text) {
@@ -40,15 +40,16 @@ uint64_t planned_cache(const std::string& text) {
 }
 
 void check_together(const FarFlags& flags, bool has_link) {
+  const char* const link = flags.link.empty() ? "--link" : "a --link above 0";
   const auto demand = [](bool is_met, const char* flag, const char* other) {
     if (!is_met) throw config_error(concat(flag, ": is given without ", other, "; expected both, or neither"));
   };
-  demand(flags.cache_limit.empty() || has_link, "--cache-limit", "--link");
+  demand(flags.cache_limit.empty() || has_link, "--cache-limit", link);
   demand(flags.shuffle.empty() || !flags.cache_limit.empty(), "--shuffle", "--cache-limit");
-  demand(flags.shards == 0 || !flags.cache_limit.empty(), "--shards", "--cache-limit");
-  if (flags.shards < 0 || flags.shards > kMostPlannedShards)
+  demand(!flags.shards || !flags.cache_limit.empty(), "--shards", "--cache-limit");
+  if (flags.shards && (*flags.shards < 1 || *flags.shards > kMostPlannedShards))
     throw config_error(
-        concat("--shards: is ", flags.shards, "; expected 1 to ", grouped(static_cast<uint64_t>(kMostPlannedShards))));
+        concat("--shards: is ", *flags.shards, "; expected 1 to ", grouped(static_cast<uint64_t>(kMostPlannedShards))));
 }
 
 Shuffle planned_shuffle(const std::string& text) {
@@ -96,7 +97,10 @@ FarPlan::FarPlan(const FarFlags& flags, FarSet set)
       set_(std::move(set)) {
   check_together(flags, has_link());
   set_.shuffle = planned_shuffle(flags.shuffle);
-  if (flags.shards > 0) set_.shard_count = flags.shards;
+  if (flags.shards) set_.shard_count = *flags.shards;
+  if (set_.shuffle.has_window() && set_.shuffle.lanes > set_.batch_size)
+    throw config_error(concat("--shuffle: is ", set_.shuffle.text(), " with a batch size of ", set_.batch_size,
+                              "; expected lanes of at most the batch size"));
   set_.shard_count = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(set_.shard_count), set_.image_count));
   if (link_text_.find_first_not_of("0123456789.") == std::string::npos) link_text_ += " MB/s";
 }
@@ -113,7 +117,7 @@ FarForm FarPlan::over_link(StorageForm& form) const {
     far.fits = loads.has_value();
     if (loads) far.first = loads->first, far.later = loads->later;
   }
-  const int most = std::max(kFewestMost, in_memory.back().workers);
+  const int most = std::max(kLeastWorkersTried, in_memory.back().workers);
   for (int workers = 1; workers <= most; ++workers) {
     const double memory_rate = rate_of(in_memory, workers);
     const FarRate rate = far.fits ? far_rate(set, far.later, link_, workers, memory_rate) : FarRate{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,10 @@
 
 namespace penstock {
 
-/// The flags as they were typed; "" and 0: not given.
+/// The flags as they were typed; "": not given.
 struct FarFlags {
   std::string link, cache_limit, shuffle;
-  int shards = 0;
+  std::optional<int> shards;
 };
 void add_far_flags(CLI::App& command, FarFlags& flags);
 

@@ -1,7 +1,9 @@
 // Recovery: a time in the environment.
 #include "train/launch/recovery.h"
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "core/number_text.h"
@@ -19,12 +21,14 @@ void tell_failure(FailureTime failed) {
 }
 
 std::optional<double> seconds_since_failure() {
-  const char* text = std::getenv(kFailureVariable);
+  const char* const text = std::getenv(kFailureVariable);
   if (text == nullptr) return {};
-  char* end = nullptr;
-  const double failed = std::strtod(text, &end);
+  constexpr double kMost = 7 * 24 * 3600;  // a variable that is older is not of this run
+  const char* const end = text + std::strlen(text);
+  double failed = 0;
+  const auto [stop, failure] = std::from_chars(text, end, failed, std::chars_format::fixed);
   const double passed = Seconds(std::chrono::system_clock::now().time_since_epoch()).count() - failed;
-  return end != text && *end == 0 && passed >= 0 ? std::optional(passed) : std::nullopt;
+  return failure == std::errc() && stop == end && passed >= 0 && passed < kMost ? std::optional(passed) : std::nullopt;
 }
 
 std::optional<std::string> recovery_text() {

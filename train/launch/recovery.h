@@ -16,7 +16,7 @@ inline constexpr char kFailureVariable[] = "PENSTOCK_FAILED_AT";
 void tell_failure(FailureTime failed);
 
 /// The seconds that have passed since the failure for which this process was started, by the clocks of both machines.
-/// Nothing if it was started for none, or if the clocks differ by more than has passed.
+/// Nothing if it was started for none, if the clocks differ by more than has passed, and from a week on.
 std::optional<double> seconds_since_failure();
 
 /// "recovered: the next step was done 2.9 s after a rank had failed", of seconds_since_failure().

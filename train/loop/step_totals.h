@@ -19,8 +19,8 @@ struct TimeTotals {
   }
   double total_ms() const { return ms.total(); }
   double load_ms() const { return ms[Phase::kWait] + ms[Phase::kHostToDevice]; }
-  double a_step(double total) const { return step_count > 0 ? total / static_cast<double>(step_count) : 0; }
-  StepTimes a_step() const {
+  double per_step(double total) const { return step_count > 0 ? total / static_cast<double>(step_count) : 0; }
+  StepTimes mean_step() const {
     StepTimes mean;
     mean.add(ms, step_count > 0 ? 1.0 / static_cast<double>(step_count) : 0);
     return mean;

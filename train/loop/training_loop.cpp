@@ -47,10 +47,10 @@ class Training {
     if (at_.epoch >= options_.epochs) result_.stop_signal = 0;  // nothing was left to stop
     result_.position = at_;
     result_.train_seconds = all_.total_ms() * 1e-3;
-    result_.load_ms_per_step = all_.a_step(all_.load_ms());
-    result_.update_ms_per_step = all_.a_step(all_.total_ms() - all_.load_ms());
+    result_.load_ms_per_step = all_.per_step(all_.load_ms());
+    result_.update_ms_per_step = all_.per_step(all_.total_ms() - all_.load_ms());
     result_.images_per_second = all_.images_per_second();
-    result_.a_step = all_.a_step();
+    result_.a_step = all_.mean_step();
     result_.collectives = parts_.recorder.collectives_of_steps();
     result_.step_count = all_.step_count;
     if (captured_ && parts_.device.is_cuda()) result_.replay_count = captured_->replay_count();
@@ -296,13 +296,13 @@ class Training {
                     .learning_rate = learning_rate_,
                     .seconds = times.total_ms() * 1e-3,
                     .images_per_second = times.images_per_second(),
-                    .load_ms = times.a_step(times.load_ms()),
-                    .update_ms = times.a_step(times.total_ms() - times.load_ms())};
+                    .load_ms = times.per_step(times.load_ms()),
+                    .update_ms = times.per_step(times.total_ms() - times.load_ms())};
     if (!parts_.counts_hits)
       metrics.accuracy.reset();
     else if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
-    metrics.a_step = times.a_step();
+    metrics.a_step = times.mean_step();
     metrics.is_emulated = is_emulated(options_);
     metrics.learns = options_.emulation.learns();
     readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(),
@@ -345,7 +345,7 @@ class Training {
                            .loss = options_.emulation.learns() ? loss_so_far() : std::nullopt,
                            .images_per_second = times.images_per_second(),
                            .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
-                           .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
+                           .seconds_left = 1e-3 * times.per_step(times.total_ms()) * static_cast<double>(steps_left)});
   }
 
   const TrainParts& parts_;

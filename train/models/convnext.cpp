@@ -180,8 +180,8 @@ const Registered<ModelKind> kConvNext{
     "convnext",
     {"widths", "depths", "drop-path"},
     "a ConvNeXt with torchvision's parameter names: widths=96:192:384:768,depths=3:3:9:3 of its stages, and "
-    "drop-path=0, the rate of stochastic depth of the last block; for pictures of 32 x 32 pixels or more, of half as "
-    "many for each stage less",
+    "drop-path=0, the rate of stochastic depth of the last block; for pictures of 4 x 4 pixels or more, and "
+    "twice that for each stage after the first: 32 x 32 with four",
     [](const Spec& spec, const ModelShape& shape) {
       return make_convnext({.widths = numbers_of(spec, "widths", kTinyWidths),
                             .depths = numbers_of(spec, "depths", kTinyDepths),

@@ -185,14 +185,6 @@ class Vit final : public Model {
   }
 };
 
-/// One of two words.
-bool is_second(const Spec& spec, const char* key, const char* first, const char* second) {
-  const std::string word = spec.get(key, first);
-  if (word != first && word != second)
-    throw config_error(concat(spec.where(), ": ", key, " is ", in_quotes(word), "; expected ", first, " or ", second));
-  return word == second;
-}
-
 void check_sizes(const Spec& spec, const VitOptions& options, const ModelShape& shape) {
   const auto& [patch, width, depth, heads, mlp] = options.sizes;
   const auto refuse = [&](const auto&... fact) { throw config_error(concat(spec.where(), ": ", fact...)); };
@@ -212,8 +204,8 @@ void check_sizes(const Spec& spec, const VitOptions& options, const ModelShape& 
 
 std::unique_ptr<Model> make_vit(const Spec& spec, const VitSizes& sizes, const ModelShape& shape) {
   const VitOptions options{.sizes = sizes,
-                           .has_class_token = !is_second(spec, "pool", "token", "mean"),
-                           .has_fixed_positions = is_second(spec, "positions", "learned", "sincos2d"),
+                           .has_class_token = !spec.is_second("pool", "token", "mean"),
+                           .has_fixed_positions = spec.is_second("positions", "learned", "sincos2d"),
                            .drop_path = detail::drop_rate(spec, "drop-path"),
                            .dropout = detail::drop_rate(spec, "dropout")};
   check_sizes(spec, options, shape);

@@ -33,15 +33,6 @@ double share_key(const Spec& spec, const char* key, double fallback) {
   return checked(spec, key, fallback, 0, 1, "a share of the steps, 0 to 1");
 }
 
-/// One of two words.
-bool is_second(const Spec& spec, const char* key, const char* first, const char* second) {
-  const std::string word = spec.get(key, first);
-  if (word != first && word != second)
-    throw config_error(
-        concat("--schedule ", spec.name(), ": ", key, " is ", in_quotes(word), "; expected ", first, " or ", second));
-  return word == second;
-}
-
 /// The keys of `name` besides those of the warm-up.
 std::vector<std::string> own_keys(const std::string& name) {
   if (name == "cosine") return {"floor"};
@@ -97,10 +88,10 @@ RateSchedule::RateSchedule(const std::string& text) {
 }
 
 void RateSchedule::read_warm_up(const Spec& spec) {
-  is_per_epoch_ = is_second(spec, "per", "step", "epoch");
+  is_per_epoch_ = spec.is_second("per", "step", "epoch");
   warmup_ = {.epochs = checked(spec, "warmup", 0, 0, kLargest, "epochs, 0 or more"),
              .start = checked(spec, "warmup-start", 0.01, 0, 1, "a factor, 0 to 1"),
-             .is_constant = is_second(spec, "warmup-kind", "linear", "constant"),
+             .is_constant = spec.is_second("warmup-kind", "linear", "constant"),
              .is_inside = spec.get("warmup-inside", false)};
   for (const char* key : {"warmup-start", "warmup-kind", "warmup-inside"})
     if (warmup_.epochs == 0 && spec.has(key))

@@ -28,12 +28,6 @@ int64_t epochs_key(const Spec& spec, const char* key, int fallback) {
   return value;
 }
 
-bool is_second_word(const Spec& spec, const char* key, const char* first, const char* second) {
-  const std::string word = spec.get(key, first);
-  if (word != first && word != second) refuse_plateau(key, in_quotes(word), concat(first, " or ", second).c_str());
-  return word == second;
-}
-
 }  // namespace
 
 std::vector<std::string> PlateauRule::keys() {
@@ -46,8 +40,8 @@ PlateauRule::PlateauRule(const Spec& spec)
       floor_(number_key(spec, "floor", 0, 0, 1, "a factor, 0 or more and less than 1")),
       patience_(epochs_key(spec, "patience", 10)),
       cooldown_(epochs_key(spec, "cooldown", 0)),
-      is_absolute_(is_second_word(spec, "threshold-mode", "rel", "abs")),
-      is_on_score_(is_second_word(spec, "on", "loss", "score")) {}
+      is_absolute_(spec.is_second("threshold-mode", "rel", "abs")),
+      is_on_score_(spec.is_second("on", "loss", "score")) {}
 
 bool PlateauRule::is_better(double value, bool smaller_is_better, const PlateauState& state) const {
   if (!std::isfinite(value)) return false;

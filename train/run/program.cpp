@@ -71,7 +71,11 @@ std::string dry_text(const TrainOptions& options, const std::vector<std::string>
 /// What --print-schedule prints.
 std::string schedule_text(const TrainOptions& options) {
   check(options, arch_names(), mode_names(), optimizer_names());
-  const Mesh mesh = mesh_of(options, options.nproc > 0 ? options.nproc : options.world_size, device_type(options));
+  constexpr int kMostRanks = 4096;  // zb-v goes through 8 P^2 operations of P ranks: a second for 4,096
+  const int ranks = options.nproc > 0 ? options.nproc : options.world_size;
+  if (ranks > kMostRanks)
+    throw config_error(concat("--print-schedule: of ", ranks, " ranks; expected ", kMostRanks, " or fewer"));
+  const Mesh mesh = mesh_of(options, ranks, device_type(options));
   const Spec& spec = *options.mode;
   const auto& mode = StrategyRegistry::entry(spec.name());
   if (!(options.prints_csv ? mode.traits.csv : mode.traits.draw))

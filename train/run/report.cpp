@@ -209,7 +209,7 @@ std::string scores_of_weights_text(const Evaluation& evaluation) {
   std::vector<std::string> scores;
   for (const auto& score : evaluation.scores)
     scores.push_back(concat(score.name, " ", score_text(evaluation, score.value)));
-  return concat("Of the weights, whose average that is: ", join(scores), "\n");
+  return concat("The weights without averaging: ", join(scores), "\n");
 }
 
 namespace {

@@ -33,16 +33,15 @@ std::string going_on_text(const Setup& setup);
 /// `stopped by SIGTERM at epoch 2, step 3 of it, before its evaluation; go on with ...`.
 std::string stopped_text(const Setup& setup, const TrainResult& result, int64_t batches_per_epoch);
 
-/// The total time has only the steps after --resume: " since epoch 3, step 10 of it, where --resume went on". ""
-/// without
-/// --resume.
+/// The total time has only the steps after --resume: " since epoch 3, step 10 of it, where --resume went on"; ""
+/// without --resume.
 std::string resumed_text(const Setup& setup);
 
 /// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class; or `Mean absolute error over the 10000 test
 /// samples: 1.25, root mean squared error 1.5`.
 std::string scores_text(const Setup& setup, const Evaluation& evaluation);
 
-/// `Of the weights, whose average that is: accuracy 98.50 %`; scores as above.
+/// `The weights without averaging: accuracy 98.50 %`; scores as above.
 std::string scores_of_weights_text(const Evaluation& evaluation);
 
 /// `f16: 2 of 1,000 steps were skipped, because gradients overflowed; the scale ends at 16384`.

@@ -89,7 +89,7 @@ class FirstRowsTest : public testing::Test {
     EXPECT_EQ(sample.id, 1000 + index);
     EXPECT_EQ(sample_checksum(sample), sample.crc32c);
   }
-  /// Of an epoch from batch `first` on.
+  /// The digest of an epoch from batch `first` on.
   std::string digest(const std::string& folder, int workers, const std::string& augment, int64_t first = 0) const {
     const auto dataset = Dataset::open(folder);
     LoaderOptions options{.workers = workers, .batch_size = 16};

@@ -31,7 +31,7 @@ TEST_F(RecoveryTest, AClockThatIsBehindGivesNoNumber) {
 }
 
 TEST_F(RecoveryTest, ATextThatIsNoTimeGivesNoNumber) {
-  for (const char* text : {"", "yesterday", "17.5 "}) {
+  for (const char* text : {"", "yesterday", "17.5", "-1e308", "0x1p30", "nan"}) {
     setenv(kFailureVariable, text, 1);
     EXPECT_FALSE(seconds_since_failure()) << text;
   }

@@ -49,10 +49,8 @@ Table link_table(const StudyResults& results) {
 std::vector<std::string> link_table_notes() {
   return {
       "The last repeat of each row, in the process of rank 0. Shards were in the cache when they were needed, waited "
-      "for, "
-      "or fetched ahead; evicted ones made room for others. Stalls are waits of a thread for a shard, and their time "
-      "is "
-      "summed over threads. Tried again: requests by what went wrong before."};
+      "for, or fetched ahead; evicted ones made room for others. Stalls are waits of a thread for a shard, and their "
+      "time is summed over threads. Tried again: requests by what went wrong before."};
 }
 
 }  // namespace penstock

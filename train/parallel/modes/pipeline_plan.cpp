@@ -93,11 +93,11 @@ SchedulePlan plan_of(const Spec& spec, const Mesh& mesh) {
   plan.recompute = recompute_named(spec.get("recompute", "never"));
   if (is_file) check_file(spec, mesh, plan);
   if (plan.micro_batches % step != 0 || plan.micro_batches < least)
-    throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"),
-                              " with schedule=", plan.name, " over ", plan.ranks, " ranks; expected ",
-                              least > 0
-                                  ? concat(least, " or more")
-                                  : concat("a multiple of these, as ", std::max(1, plan.micro_batches / step) * step)));
+    throw config_error(concat(
+        flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"), " with schedule=", plan.name,
+        " over ", plan.ranks, " ranks; expected ",
+        least > 0 ? concat(least, " or more")
+                  : concat("a multiple of ", step, ", such as ", std::max(1, plan.micro_batches / step) * step)));
   return plan;
 }
 

@@ -42,13 +42,17 @@ class CellReader {
   explicit CellReader(const std::string& where) : where_(where) {}
 
   std::vector<Action> read(std::string_view text) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of what Excel calls CSV UTF-8
+    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
     const auto lines = split(text, '\n');
     for (row_ = 0; row_ < lines.size(); ++row_) {
+      if (!trimmed(lines[row_]).empty()) row_count_ = row_ + 1;
       const auto cells = split(lines[row_], ',');
       for (column_ = 0; column_ < cells.size(); ++column_) read_cell(trimmed(cells[column_]));
     }
     return std::move(actions_);
   }
+  size_t row_count() const { return row_count_; }  ///< Up to the last row with anything in it, also with commas alone.
 
  private:
   static std::string trimmed(const std::string& text) {
@@ -84,14 +88,15 @@ class CellReader {
   }
 
   const std::string& where_;
-  size_t row_ = 0, column_ = 0;
+  size_t row_ = 0, column_ = 0, row_count_ = 0;
   std::vector<Action> actions_;
 };
 
 /// What is checked of the actions of all rows together.
 class ScheduleCheck {
  public:
-  ScheduleCheck(const std::string& where, const std::vector<Action>& actions) : where_(where), actions_(actions) {}
+  ScheduleCheck(const std::string& where, const std::vector<Action>& actions, size_t row_count)
+      : where_(where), actions_(actions), row_count_(row_count) {}
 
   PlacedSchedules run() {
     place_stages();
@@ -117,7 +122,6 @@ class ScheduleCheck {
       if (known->row != action.row)
         refuse(action, concat("is of stage ", action.stage, ", which ", place_text(*known),
                               " has too; expected every stage at one rank"));
-      row_count_ = std::max(row_count_, action.row + 1);
     }
     std::vector<bool> has_stage(row_count_);
     for (const auto& [stage, action] : first) {
@@ -294,8 +298,8 @@ class ScheduleCheck {
 
   const std::string& where_;
   const std::vector<Action>& actions_;
-  std::vector<int> rows_;  // one entry per stage
-  size_t row_count_ = 0;
+  size_t row_count_;
+  std::vector<int> rows_;        // one entry per stage
   std::map<Key, size_t> index_;  // of the actions
   bool has_messages_ = false;
   int micro_batches_ = 0;
@@ -304,7 +308,9 @@ class ScheduleCheck {
 }  // namespace
 
 PlacedSchedules parse_schedule(const std::string& where, std::string_view text) {
-  return ScheduleCheck(where, CellReader(where).read(text)).run();
+  CellReader reader(where);
+  const auto actions = reader.read(text);
+  return ScheduleCheck(where, actions, reader.row_count()).run();
 }
 
 PlacedSchedules read_schedule_file(const std::string& path) {

@@ -30,28 +30,28 @@ class DualPipeV final : public PipelineSchedule {
  public:
   Schedule operations(const SchedulePlan& plan, int rank) const override {
     Order order;
-    const int behind = plan.ranks - 1 - rank, before = rank + 1;  // ranks after this one; ranks up to this one
-    for (int i = 0; i < 2 * behind; ++i) order.forward(0);
-    for (int i = 0; i < before; ++i) order.forward(0).forward(1);
-    for (int i = 0; i < behind; ++i) order.input_gradient(1).weight_gradient().forward(1);
-    for (int i = 0; i < plan.micro_batches - 2 * plan.ranks + before; ++i)
+    const int ranks_after = plan.ranks - 1 - rank, ranks_until_here = rank + 1;  // the latter counts this one
+    for (int i = 0; i < 2 * ranks_after; ++i) order.forward(0);
+    for (int i = 0; i < ranks_until_here; ++i) order.forward(0).forward(1);
+    for (int i = 0; i < ranks_after; ++i) order.input_gradient(1).weight_gradient().forward(1);
+    for (int i = 0; i < plan.micro_batches - 2 * plan.ranks + ranks_until_here; ++i)
       order.forward(0).backward(1).forward(1).backward(0);
-    for (int i = 0; i < behind; ++i) order.backward(1).forward(1).backward(0);
+    for (int i = 0; i < ranks_after; ++i) order.backward(1).forward(1).backward(0);
     // The second half of these backwards is split, from the same one on in both parts of an odd rank.
     bool is_split = false;
     const auto gradient = [&](int chunk) { is_split ? order.input_gradient(chunk) : order.backward(chunk); };
-    for (int i = 0; i < before; ++i) {
-      const bool is_middle = i == before / 2;
+    for (int i = 0; i < ranks_until_here; ++i) {
+      const bool is_middle = i == ranks_until_here / 2;
       is_split |= is_middle && rank % 2 == 1;
       gradient(1);
       is_split |= is_middle;
       gradient(0);
     }
-    for (int i = 0; i < behind; ++i) {
+    for (int i = 0; i < ranks_after; ++i) {
       order.weight_gradient();
       gradient(0);
     }
-    for (int i = 0; i < before; ++i) order.weight_gradient();
+    for (int i = 0; i < ranks_until_here; ++i) order.weight_gradient();
     return order.take();
   }
 
@@ -67,7 +67,7 @@ class DualPipeV final : public PipelineSchedule {
       waiting_.push_back({kWeightGradient, next_backward_[chunk], chunk});
       return add(kInputGradient, next_backward_[chunk]++, chunk);
     }
-    /// Of the first of those that are left; nothing if there is none.
+    /// Takes the first one that is left; nothing if there is none.
     Order& weight_gradient() {
       if (waiting_.empty()) return *this;
       operations_.push_back(waiting_.front());

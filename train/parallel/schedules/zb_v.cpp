@@ -60,6 +60,7 @@ class ZbV final : public PipelineSchedule {
     }
     Schedule first(int micro_batches) {
       std::erase_if(operations_, [&](const auto& one) { return one.micro_batch >= micro_batches; });
+      operations_.shrink_to_fit();  // --print-schedule holds those of all ranks
       return std::move(operations_);
     }
 

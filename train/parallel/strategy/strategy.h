@@ -197,8 +197,8 @@ struct StrategyKind {
     std::function<std::string(const Spec&, const Mesh&)> draw = {};
     /// The same in PyTorch's format, a row per rank. Null where `draw` is.
     std::function<std::string(const Spec&, const Mesh&)> csv = {};
-    /// Of a mode whose keys name files: what all ranks must have equal, with what the files hold in place of their
-    /// names. "": they name none. Null: they never do.
+    /// What all ranks must have equal where keys of the mode name files: what the files hold in place of their names.
+    /// "": they name none. Null: they never do.
     std::function<std::string(const Spec&)> identity = {};
     /// Whether ranks hold a part of the model each, and take StrategyContext::weights. Null: every rank holds it whole.
     std::function<bool(const Spec&, const Mesh&)> holds_part = {};

@@ -42,6 +42,14 @@ TEST(ScheduleFileTest, ARankHasTheStagesOfItsRow) {
       (Schedule{{Kind::kForward, 0, 0}, {Kind::kForward, 0, 1}, {Kind::kBackward, 0, 1}, {Kind::kBackward, 0, 0}}));
 }
 
+TEST(ScheduleFileTest, AByteOrderMarkAndEmptyLinesAtTheEndArePassedOver) {
+  EXPECT_EQ(parse_schedule("f.csv",
+                           "\xEF\xBB\xBF"
+                           "0F0,0B0\r\n\r\n \n")
+                .ranks.size(),
+            1U);
+}
+
 TEST(ScheduleFileTest, OverlappedOperationsRunOneAfterTheOther) {
   EXPECT_EQ(csv_after_parsing("0F0,(0F1;0B0)OVERLAP_F_B,0B1"), "0F0,0F1,0B0,0B1\n");
 }
@@ -78,6 +86,7 @@ TEST(ScheduleFileTest, WhatIsMissingTwiceOrInTheWrongPlaceIsNamedWithItsPlace) {
   };
   expect("", "no operation; expected a row per rank");
   expect("0F0,0B0\n\n1F0,1B0", "row 2 (rank 1): no operation; expected a stage at every rank");
+  expect("0F0,0B0\n,,,\n", "row 2 (rank 1): no operation; expected a stage at every rank");
   expect("0F0,1F0,1B0,0B0\n2F0,1B1",
          "row 2 (rank 1), column 2: 1B1 is of stage 1, which row 1 (rank 0), column 2 has too; expected every stage at "
          "one rank");
