@@ -30,7 +30,7 @@ TEST(HeldPartsTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
     run_ranks(world_size, [&, mode = mode](Comm& comm) {
       StrategyHarness one(mode, exact_lenet(), comm, kSgd);
       auto batch = one.part(samples, 6, 0);
-      const bool is_last = comm.rank() == (mode == "pipeline(schedule=zb-v)" ? 0 : comm.world_size() - 1);
+      const bool is_last = comm.rank() == (std::string(mode) == "pipeline(schedule=zb-v)" ? 0 : comm.world_size() - 1);
       EXPECT_TRUE(!is_last || one.strategy->is_fed() || !batch.labels.defined());
       const auto logits = one.strategy->evaluate(batch);
       ASSERT_EQ(logits.defined(), is_last);
