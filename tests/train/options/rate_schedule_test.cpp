@@ -124,12 +124,12 @@ TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
             "--schedule triangular: rest is 0.5; expected a share of the steps, 0 to 1 - peak");
   EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor, 0 to 1e12");
   EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor, 1 to 1e12");
-  EXPECT_EQ(refusal("cosine(per=batch)"), "--schedule cosine: per is \"batch\"; expected step or epoch");
+  EXPECT_EQ(refusal("cosine(per=batch)"), "schedule cosine: per is \"batch\"; expected step or epoch");
   EXPECT_EQ(refusal("plateau(factor=1)"),
             "--schedule plateau: factor is 1; expected a factor, 0 or more and less than 1");
   EXPECT_EQ(refusal("plateau(patience=-1)"), "--schedule plateau: patience is -1; expected epochs, 0 or more");
   EXPECT_EQ(refusal("plateau(threshold=-1)"), "--schedule plateau: threshold is -1; expected 0 or more");
-  EXPECT_EQ(refusal("plateau(threshold-mode=a)"), "--schedule plateau: threshold-mode is \"a\"; expected rel or abs");
+  EXPECT_EQ(refusal("plateau(threshold-mode=a)"), "schedule plateau: threshold-mode is \"a\"; expected rel or abs");
   EXPECT_NE(refusal("plateau(min-lr=1)").find("it takes factor, patience, threshold"), std::string::npos);
   EXPECT_EQ(refusal("cosine(floor=2)"), "--schedule cosine: floor is 2; expected a factor, 0 to 1");
   EXPECT_EQ(refusal("step(warmup=-1)"), "--schedule step: warmup is -1; expected epochs, 0 or more");
