@@ -116,7 +116,7 @@ def test_sixteen_bits_are_planned_for_as_they_are_packed(tmp_path):
     (("--target", 1, "--source", "digits", "--cache-limit", "1gb"), "--cache-limit: is given without --link; expected both, or neither"),
     (("--target", 1, "--source", "digits", "--link", 0, "--cache-limit", "1gb"), "--cache-limit: is given without a --link above 0; expected both, or neither"),
     (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "1gb", "--shards", 0), "--shards: is 0; expected 1 to 1,000,000"),
-    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "1gb", "--shuffle", "shards(window=9,lanes=9)", "-b", 8),
+    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", "1gb", "--shuffle", "shards(window=9,lanes=9)", "--batch-size", 8),
      "--shuffle: is shards(window=9,lanes=9) with a batch size of 8; expected lanes of at most the batch size"),
     (("--target", 1, "--source", "digits", "--link", 1, "--shuffle", "global"), "--shuffle: is given without --cache-limit; expected both, or neither"),
     (("--target", 1, "--source", "digits", "--link", 1, "--shards", 9), "--shards: is given without --cache-limit; expected both, or neither"),
