@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "loader/cache/cache_options.h"
 #include "loader/far/sim_link.h"
 
@@ -22,15 +24,28 @@ inline constexpr const char* kSimLinkHelp =
     "20ms,100MB/s; figures and sentences are marked [emulated]";
 
 /// The flags also set the environment, from which the cache has its options: processes that this one starts share them.
+/// An empty value is not one that was left out, as by a variable of a script that is not set: config_error.
 inline void add_cache_flags(CLI::App& app, std::string& folder, std::string& limit, const std::string& group) {
-  const auto add = [&](const char* flag, std::string& value, const char* variable, const char* help, const char* type) {
+  const auto add = [&](const char* flag, std::string& value, const char* variable, const char* help, const char* type,
+                       const char* expected) {
     app.add_option(flag, value, help)
-        ->each([variable](const std::string& given) { setenv(variable, given.c_str(), 1); })
+        ->each([=](const std::string& given) {
+          if (given.empty()) throw config_error(concat(flag, ": is \"\"; expected ", expected));
+          setenv(variable, given.c_str(), 1);
+        })
         ->type_name(type)
         ->group(group);
   };
-  add("--cache-dir", folder, kCacheDirVariable, kCacheDirHelp, "DIR");
-  add("--cache-limit", limit, kCacheLimitVariable, kCacheLimitHelp, "SIZE");
+  add("--cache-dir", folder, kCacheDirVariable, kCacheDirHelp, "DIR", "a folder");
+  add("--cache-limit", limit, kCacheLimitVariable, kCacheLimitHelp, "SIZE",
+      "bytes as in 100gb, 500mb or 123456, or a part of the disk as in 80%");
+}
+
+/// --sim-link, whose value is checked where it is read, so that an empty one is refused as well.
+inline CLI::Option* add_sim_link_flag(CLI::App& app, std::string& link) {
+  return app.add_option("--sim-link", link, kSimLinkHelp)
+      ->each([](const std::string& given) { parse_link_speed("--sim-link:", given); })
+      ->type_name("DELAY,RATE");
 }
 
 inline void add_cache_flags(CLI::App& app) {

@@ -300,7 +300,7 @@ Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<Updat
   const double now = predicted_step_ms(run.times, run.workers);
   StepCosts free_load = run.times;
   free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = free_load.storage_busy_ms = 0;
-  free_load.link_ms = free_load.link_latency_ms = free_load.link_busy_ms = 0;
+  free_load.link_ms = free_load.link_latency_ms = free_load.link_busy_ms = free_load.link_delays_ms = 0;
   Bottleneck bottleneck;
   bottleneck.predictions = predictions_of(run);
   bottleneck.link_predictions = detail::link_predictions(run);

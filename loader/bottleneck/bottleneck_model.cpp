@@ -24,9 +24,14 @@ double storage_alone_ms(const StepCosts& times) {
   return std::max(busy_ms - times.load_cpu_ms, busy_ms / 2);
 }
 
+/// What comes ahead fills the link where the delays are short, and otherwise its requests wait side by side.
+double link_least_ms(const StepCosts& times) {
+  return std::max(times.link_busy_ms, times.link_delays_ms + times.link_busy_ms / times.link_requests);
+}
+
 /// The storage and the link work side by side: the one brings what the other has put there.
 double storage_least_ms(const StepCosts& times) {
-  return std::max(times.ranks * times.storage_busy_ms, times.link_busy_ms);
+  return std::max(times.ranks * times.storage_busy_ms, link_least_ms(times));
 }
 
 /// The training thread's step, delayed by workers. While w workers and the t threads of the step share c cores, each
@@ -80,7 +85,7 @@ double predicted_step_ms(const StepCosts& times, int workers) {
 Resource slowest(const StepCosts& times, int workers) {
   const Resource update = times.communication_ms > times.update_ms / 2 ? Resource::kCommunication : Resource::kCompute;
   const double storage_ms = storage_alone_ms(times), load_ms = times.load_ms - times.storage_ms + storage_ms;
-  const bool is_link_busier = times.link_busy_ms > times.ranks * times.storage_busy_ms;
+  const bool is_link_busier = link_least_ms(times) > times.ranks * times.storage_busy_ms;
   const Resource shared = is_link_busier ? Resource::kLink : Resource::kStorage;
   const Resource load = times.link_ms > load_ms / 2 ? Resource::kLink
                         : storage_ms > load_ms / 2  ? Resource::kStorage
@@ -88,7 +93,7 @@ Resource slowest(const StepCosts& times, int workers) {
   const double cores = cpu_ms(times) / times.cores;
   if (workers == 0 && cores > load_ms + times.update_ms) return Resource::kCores;
   const double storage = storage_least_ms(times);
-  if (workers == 0 && times.link_busy_ms >= storage && storage > load_ms + times.update_ms) return Resource::kLink;
+  if (workers == 0 && is_link_busier && storage > load_ms + times.update_ms) return Resource::kLink;
   if (workers == 0) return load_ms > times.update_ms ? load : update;
   const double loads = load_ms / workers;
   if (times.update_ms >= std::max({loads, storage, cores})) return update;
@@ -125,7 +130,17 @@ StepCosts with_link(StepCosts times, double rate_factor, double bytes_factor) {
   times.link_busy_ms *= bytes_factor / rate_factor;
   times.link_ms = bytes_factor * ((times.link_ms - times.link_latency_ms) / rate_factor + times.link_latency_ms);
   times.link_latency_ms *= bytes_factor;
+  times.link_delays_ms *= bytes_factor;
   times.load_ms += times.link_ms - before_ms;
+  return times;
+}
+
+StepCosts with_requests(StepCosts times, double factor) {
+  const double change_ms = (factor - 1) * times.link_latency_ms;
+  times.link_latency_ms += change_ms;
+  times.link_ms += change_ms;
+  times.load_ms += change_ms;
+  times.link_delays_ms *= factor;
   return times;
 }
 

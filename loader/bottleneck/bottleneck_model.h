@@ -24,6 +24,8 @@ struct StepCosts {
   double link_ms = 0;          ///< Part of `load_ms`: a lone worker's waits for shards that nobody fetches ahead.
   double link_latency_ms = 0;  ///< Part of `link_ms` that no faster link would save: the delays of its requests.
   double link_busy_ms = 0;     ///< In this time the bytes of a batch come from far away, for all ranks of this machine.
+  double link_delays_ms = 0;   ///< The delays of the requests ahead of a batch, each of which waits with others.
+  double link_requests = 1;    ///< So many of them are under way at once.
   double update_ms = 0;        ///< The step, if every batch were ready and every thread had a core.
   double update_cpu_ms = 0;    ///< Processor time of all threads except the workers, without `spun_ms`.
   double spun_ms = 0;          ///< The same threads spun for this time while one of them had no core.
@@ -40,12 +42,13 @@ struct StepCosts {
 /// Milliseconds per step with `workers` workers per rank.
 ///
 /// A pipeline is as fast as its slowest resource: the training thread (`update_ms`), the workers (`load_ms / workers`),
-/// the storage and the link, whose rates are the same for any number of workers (`storage_busy_ms`, `link_busy_ms`), or
-/// the cores that all of them share (`ranks * (update_cpu_ms + load_cpu_ms) / cores`). Without workers, load and update
-/// take turns; with an asynchronous device, load and the launches take turns. If threads want more cores than there
-/// are, they share them evenly (processor sharing), which delays the training thread; threads of other programs get an
-/// even share too. These are the operational bounds of queueing networks (Denning and Buzen 1978, "The operational
-/// analysis of queueing network models", sec. 4). A pipeline that makes batches ahead comes close to them.
+/// the storage and the link, whose rates are the same for any number of workers (`storage_busy_ms`, `link_busy_ms`, and
+/// the requests ahead, each of which waits for its delay and its bytes), or the cores that all of them share (`ranks *
+/// (update_cpu_ms + load_cpu_ms) / cores`). Without workers, load and update take turns; with an asynchronous device,
+/// load and the launches take turns. If threads want more cores than there are, they share them evenly (processor
+/// sharing), which delays the training thread; threads of other programs get an even share too. These are the
+/// operational bounds of queueing networks (Denning and Buzen 1978, "The operational analysis of queueing network
+/// models", sec. 4). A pipeline that makes batches ahead comes close to them.
 double predicted_step_ms(const StepCosts& times, int workers);
 
 enum class Resource { kLoad, kStorage, kLink, kCompute, kCommunication, kCores, kBubble, kPart };
@@ -84,7 +87,9 @@ struct LoopMeasurement {
   double storage_bytes = 0;  ///< Bytes per step read from block devices; 0: none, or the file system does not count.
   double disk_bytes_per_second = 0;  ///< Rate of the storage for many readers; 0: not measured.
   double link_bytes = 0;             ///< Bytes per step that came from far away; 0: none.
-  double link_bytes_per_second = 0;  ///< Rate of the link while bytes came; 0: none came.
+  double link_bytes_per_second = 0;  ///< Rate of the link of this machine while bytes came; 0: none came.
+  double link_delay_ms = 0;          ///< From a request to its first byte, the mean; 0: no request.
+  double link_request_bytes = 0;     ///< Bytes per request.
   double cache_share = 0;            ///< Share of the bytes of the images, 0..1, that the link did not bring.
   std::vector<CacheCase>
       cache_cases{};             ///< One entry per size that was looked at, by ascending sizes; none: not known.
@@ -111,6 +116,9 @@ void settle_storage(LoopMeasurement& run, double one, double most);
 /// The same step over another link or with another cache: `rate_factor` times the bytes per second, `bytes_factor`
 /// times the bytes. Delays stay per byte fetched what they are.
 StepCosts with_link(StepCosts times, double rate_factor, double bytes_factor);
+
+/// The same bytes in `factor` times as many requests.
+StepCosts with_requests(StepCosts times, double factor);
 
 namespace detail {
 

@@ -95,8 +95,8 @@ FarRate far_rate(const FarSet& set, const LinkLoad& load, const LinkSpeed& link,
   times.load_ms = workers * rows * 1e3 / in_memory;
   times.link_busy_ms = bytes_ms;
   if (load.is_ahead) {
-    // As many requests as threads fetch ahead share the link; each of them begins with a delay.
-    times.link_busy_ms = std::max(bytes_ms, (delays_ms + bytes_ms) / detail::Ahead::kThreads);
+    times.link_requests = detail::Ahead::kThreads;
+    times.link_delays_ms = delays_ms / detail::Ahead::kThreads;
   } else {
     times.link_latency_ms = delays_ms;
     times.link_ms = delays_ms + bytes_ms;

@@ -2,6 +2,7 @@
 #include "loader/bottleneck/link.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "core/number_text.h"
 #include "core/text.h"
@@ -13,6 +14,14 @@ constexpr double kManyTimes = 1.5;  // the bytes of the images; less may be what
 
 StepCosts with_cache(const LoopMeasurement& run, const CacheCase& cache) {
   return with_link(run.times, 1, run.link_bytes > 0 ? cache.link_bytes / run.link_bytes : 1);
+}
+
+/// Whether the delays of the requests take more of the step than their bytes.
+bool is_delay_bound(const LoopMeasurement& run) {
+  constexpr double kInfinite = 1e9;  // times the rate
+  if (run.link_delay_ms <= 0) return false;
+  return predicted_step_ms(with_requests(run.times, 0), run.workers) <
+         predicted_step_ms(with_link(run.times, kInfinite, 1), run.workers);
 }
 
 }  // namespace
@@ -35,7 +44,10 @@ std::vector<LinkPrediction> link_predictions(const LoopMeasurement& run) {
 std::string link_advice(const LoopMeasurement& run) {
   const double now = predicted_step_ms(run.times, run.workers);
   const auto step_of = [&](const StepCosts& times) { return predicted_step_ms(times, run.workers); };
-  std::string text = concat(", twice the link would give ", factor_text(now / step_of(with_link(run.times, 2, 1))));
+  std::string text =
+      is_delay_bound(run)
+          ? concat(", half as many shards would give ", factor_text(now / step_of(with_requests(run.times, 0.5))))
+          : concat(", twice the link would give ", factor_text(now / step_of(with_link(run.times, 2, 1))));
   double best = now / detail::kNoise;
   for (const auto& one : run.cache_cases) best = std::min(best, step_of(with_cache(run, one)));
   for (const auto& one : run.cache_cases) {
@@ -52,11 +64,17 @@ std::string link_advice(const LoopMeasurement& run) {
 
 std::string link_fact(const LoopMeasurement& run) {
   const double image_bytes = run.image_bytes * run.images_per_second * run.step_ms * 1e-3;
-  const std::string rate = byte_text(static_cast<uint64_t>(run.link_bytes_per_second));
-  const std::string begin = concat("load-bound: the link gives ", rate, "/s");
-  if (image_bytes > 0 && run.link_bytes > kManyTimes * image_bytes)
-    return concat(begin, " and brings ", factor_text(run.link_bytes / image_bytes), " the bytes of the images");
-  return concat(begin, "; ", percent_text(run.cache_share), " of the bytes come from the cache");
+  const bool brings_more = image_bytes > 0 && run.link_bytes > kManyTimes * image_bytes;
+  const std::string share = brings_more ? concat(factor_text(run.link_bytes / image_bytes), " the bytes of the images")
+                                        : percent_text(run.cache_share) + " of the bytes come from the cache";
+  const auto count = [](double bytes) { return byte_text(static_cast<uint64_t>(bytes)); };
+  const std::string rate = count(run.link_bytes_per_second) + "/s";
+  if (!is_delay_bound(run))
+    return concat("load-bound: the link gives ", rate, brings_more ? " and brings " : "; ", share);
+  char delay[32];
+  std::snprintf(delay, sizeof delay, "%.1f ms", run.link_delay_ms);
+  return concat("load-bound: each request waits ", delay, " for its first byte, and then ",
+                count(run.link_request_bytes), " come at ", rate, brings_more ? "; the link brings " : "; ", share);
 }
 
 }  // namespace penstock::detail

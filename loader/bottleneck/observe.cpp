@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "loader/bottleneck/disk.h"
+#include "loader/cache/ahead.h"
 
 namespace penstock {
 namespace {
@@ -44,7 +45,8 @@ void set_load_of_workers(const LoaderStatistics::Worker& all, double batches, St
 }
 
 /// The waits for shards, as measured, depend on how many workers waited for the same bytes. In their place comes what a
-/// lone worker would wait for: shards that nobody had asked for before it did.
+/// lone worker would wait for, shards that nobody had asked for before it did, and what the threads that fetch ahead
+/// take for the others.
 void settle_link(const LoaderStatistics& loader, double batches, LoopMeasurement& run) {
   const LinkStats& link = loader.link;
   auto& times = run.times;
@@ -55,9 +57,15 @@ void settle_link(const LoaderStatistics& loader, double batches, LoopMeasurement
     run.cache_share =
         std::max(0.0, 1 - static_cast<double>(link.fetched_bytes) / static_cast<double>(loader.sample_bytes));
   run.is_emulated = run.is_emulated || link.is_emulated;
-  times.link_busy_ms = link.transfer_ms / batches;
-  const double request_ms = link.request_count > 0 ? link.latency_ms / static_cast<double>(link.request_count) : 0;
-  times.link_latency_ms = static_cast<double>(link.miss_count) * request_ms / batches;
+  times.link_busy_ms = link.flow_ms() / batches;
+  if (link.request_count > 0) {
+    const auto requests = static_cast<double>(link.request_count);
+    run.link_delay_ms = link.latency_ms / requests;
+    run.link_request_bytes = static_cast<double>(link.fetched_bytes) / requests;
+  }
+  times.link_latency_ms = static_cast<double>(link.miss_count) * run.link_delay_ms / batches;
+  times.link_requests = detail::Ahead::kThreads;
+  times.link_delays_ms = static_cast<double>(link.ahead_count) * run.link_delay_ms / batches / times.link_requests;
   const double bytes_ms = link.rate() > 0 ? static_cast<double>(link.miss_bytes) * 1e3 / link.rate() / batches : 0;
   times.link_ms = std::min(link.stall_ms / batches, times.link_latency_ms + bytes_ms);
   times.link_latency_ms = std::min(times.link_latency_ms, times.link_ms);
@@ -116,11 +124,13 @@ LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const Loa
 
 namespace {
 
-/// What came for all ranks, in the time in which bytes came for any of them.
+/// What came for all ranks. The rate is that of the link of this machine, which each of its ranks has measured for all
+/// of them; where this rank fetched nothing, it is what all have got in the time in which bytes came for any of them.
 void settle_link_of_ranks(double link_bytes, LoopMeasurement& run) {
   if (link_bytes <= 0) return;
   run.link_bytes = link_bytes;
-  if (run.times.link_busy_ms > 0) run.link_bytes_per_second = link_bytes * 1e3 / run.times.link_busy_ms;
+  if (run.link_bytes_per_second <= 0 && run.times.link_busy_ms > 0)
+    run.link_bytes_per_second = link_bytes * 1e3 / run.times.link_busy_ms;
   const double image_bytes = run.image_bytes * run.images_per_second * run.step_ms * 1e-3;
   if (image_bytes > 0) run.cache_share = std::max(0.0, 1 - link_bytes / image_bytes);
 }
@@ -138,14 +148,16 @@ LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasureme
       mine.times.link_latency_ms = rank.times.link_latency_ms;
     }
     link_bytes += rank.link_bytes;
-    // Each rank's bytes come while those of the others do, so that its time has theirs in it.
+    // The time in which bytes came for any rank of its machine.
     mine.times.link_busy_ms = std::max(mine.times.link_busy_ms, rank.times.link_busy_ms);
+    mine.times.link_delays_ms = std::max(mine.times.link_delays_ms, rank.times.link_delays_ms);
     load_cpu += rank.times.load_cpu_ms / count;
     update_cpu += rank.times.update_cpu_ms / count;
     spun += rank.times.spun_ms / count;
     storage += rank.times.storage_ms / count;
     queued += rank.queued_ms / count;
   }
+  mine.times.link_requests = detail::Ahead::kThreads * mine.times.ranks;
   settle_link_of_ranks(link_bytes, mine);
   const double echo = std::min(wait - mine.wait_ms, mine.times.communication_ms);
   mine.wait_ms += echo;

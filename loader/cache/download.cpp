@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/cache/progress.h"
 #include "loader/far/hedged_transfer.h"
 #include "loader/far/link_stats.h"
 

@@ -1,11 +1,11 @@
-// FarParts: one transfer per part.
+// FarParts: one transfer per part, or two where it is slow.
 #include "loader/cache/far_parts.h"
 
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/far/transfer.h"
+#include "loader/far/hedged_transfer.h"
 
 namespace penstock::detail {
 namespace {
@@ -23,16 +23,18 @@ size_t FarParts::read(uint64_t offset, std::span<uint8_t> out) const {
     const std::lock_guard lock(mutex_);
     wish.etag = etag_;
   }
+  std::string etag;
   const TransferCallbacks callbacks{
       .sink = [&](uint64_t at, std::span<const uint8_t> bytes, const ObjectFacts& object) {
         if (!object.is_range)
           throw io_error(concat(shard_.address, ": came whole; expected the range that was asked for"));
         std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<ptrdiff_t>(at - offset));
+        etag = object.etag;
       }};
   try {
-    const ObjectFacts object = transfer(*shard_.origin, wish, callbacks);
+    hedged_transfer(*shard_.origin, wish, callbacks, range_times(), [] { return true; });
     const std::lock_guard lock(mutex_);
-    etag_ = object.etag;
+    etag_ = etag;
   } catch (const ObjectChanged& changed) {
     throw io_error(
         concat(shard_.address, ": changed while it was read: ", changed.fact, "; expected shards that stay"));

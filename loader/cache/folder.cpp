@@ -23,6 +23,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/cache/progress.h"
 #include "loader/far/link_stats.h"
 
 namespace penstock::detail {
@@ -38,6 +39,7 @@ namespace {
 
 constexpr const char* kMarkerName = "penstock-cache";
 constexpr char kMarkerText[] = "penstock shard cache 1\n";
+constexpr size_t kMarkerVersion = sizeof kMarkerText - 3;  // where the text says it
 constexpr uint64_t kBlockBytes = 4096, kMarkerBytes = 4096;
 constexpr uint64_t kSyncBytes = 16 << 20;
 constexpr size_t kNameDigits = 32;
@@ -101,6 +103,20 @@ void check_place(const fs::path& folder) {
                                 "; expected a folder elsewhere"));
 }
 
+/// A file of another size that does not begin as a marker does is not a damaged one, but perhaps somebody's file of
+/// that name: it is not written to.
+void check_marker_file(int descriptor, uint64_t byte_count, const fs::path& file) {
+  char text[sizeof kMarkerText] = {};
+  const bool has_text = pread(descriptor, text, sizeof text, 0) == static_cast<ssize_t>(sizeof text);
+  if (has_text && std::memcmp(text, kMarkerText, sizeof text) == 0) return;
+  if (has_text && std::memcmp(text, kMarkerText, kMarkerVersion) == 0)
+    throw config_error(
+        concat(file.string(), ": is not the marker of a cache of this version; expected another folder"));
+  if (byte_count == 0 || byte_count == kMarkerBytes) return;
+  throw io_error(concat(file.string(), ": is no marker of a cache: it has ", byte_count, " bytes, and one has ",
+                        kMarkerBytes, "; expected to find one: remove the folder, or name another --cache-dir"));
+}
+
 Error folder_error(const fs::path& folder, const char* expected) { return errno_error(folder.string(), expected); }
 
 }  // namespace
@@ -158,6 +174,7 @@ void CacheFolder::open_marker() {
   if (!marker_file_) throw folder_error(file, "expected a cache folder that can be written");
   struct stat status {};
   if (fstat(marker_file_.descriptor(), &status) != 0) throw folder_error(file, "expected the marker of a cache");
+  check_marker_file(marker_file_.descriptor(), static_cast<uint64_t>(status.st_size), file);
   if (status.st_size < static_cast<off_t>(kMarkerBytes) &&
       posix_fallocate(marker_file_.descriptor(), 0, kMarkerBytes) != 0) {
     errno = ENOSPC;
@@ -166,10 +183,19 @@ void CacheFolder::open_marker() {
   void* const map = mmap(nullptr, kMarkerBytes, PROT_READ | PROT_WRITE, MAP_SHARED, marker_file_.descriptor(), 0);
   if (map == MAP_FAILED) throw folder_error(file, "expected to map the marker of the cache");
   marker_ = static_cast<Marker*>(map);
-  if (marker_->text[0] == '\0') std::memcpy(marker_->text, kMarkerText, sizeof kMarkerText);
-  if (std::memcmp(marker_->text, kMarkerText, sizeof kMarkerText) != 0)
-    throw config_error(
-        concat(file.string(), ": is not the marker of a cache of this version; expected another folder"));
+  if (std::memcmp(marker_->text, kMarkerText, sizeof kMarkerText) != 0) mend_marker();
+}
+
+/// Writes a new or damaged marker. All that it says besides its text is of those who use the cache.
+void CacheFolder::mend_marker() {
+  const Lock held(*this);
+  if (std::memcmp(marker_->text, kMarkerText, sizeof kMarkerText) == 0) return;  // another process was faster
+  if (!set_lock(marker_file_.descriptor(), F_WRLCK, kUsersByte))
+    throw io_error(concat((folder_ / kMarkerName).string(), ": is damaged while others use the cache; expected its ",
+                          "text to stay: end the programs that use the cache, and the next one mends it"));
+  std::memset(static_cast<void*>(marker_), 0, kMarkerBytes);
+  std::memcpy(marker_->text, kMarkerText, sizeof kMarkerText);
+  set_lock(marker_file_.descriptor(), F_UNLCK, kUsersByte);
 }
 
 void CacheFolder::agree_on_limit(const std::string& limit_text) {
@@ -369,19 +395,5 @@ bool CacheFolder::is_locked_by_others(size_t byte) const {
 
 void CacheFolder::ask_for_room() { marker_->room_wishes.fetch_add(1); }
 uint64_t CacheFolder::room_wishes() const { return marker_->room_wishes.load(std::memory_order_relaxed); }
-
-std::optional<Progress> read_progress(int descriptor, uint64_t byte_count) {
-  Progress progress{};
-  const auto at = static_cast<off_t>(byte_count);
-  if (pread(descriptor, &progress, sizeof progress, at) != static_cast<ssize_t>(sizeof progress)) return {};
-  if (std::memcmp(progress.magic, kProgressMagic, sizeof kProgressMagic) != 0 || progress.done > byte_count) return {};
-  progress.etag[sizeof progress.etag - 1] = '\0';
-  return progress;
-}
-
-void write_progress(int descriptor, uint64_t byte_count, const Progress& progress) {
-  if (pwrite(descriptor, &progress, sizeof progress, static_cast<off_t>(byte_count)) != sizeof progress)
-    throw errno_error("the cache", "expected to write how far a download is");
-}
 
 }  // namespace penstock::detail

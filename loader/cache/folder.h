@@ -43,9 +43,12 @@ class OpenFile {
 /// files never take more than the limit. Never removed are files that somebody has locked, and files that are none of
 /// these.
 ///
-/// Errors: io_error for a pipe, folder, device or link under the name of a file of its own; config_error for a folder
-/// with other files and no marker, one on NFS, where locks are no good, and one that is in use with another limit;
-/// io_error for one that cannot be written, and for a full disk; OutOfFiles. Thread-safety: any thread.
+/// A marker that was damaged is written anew, unless others use the cache.
+///
+/// Errors: io_error for a marker that is none or was damaged in use, and for a pipe, folder, device or link under the
+/// name of a file of its own; config_error for a folder with other files and no marker, one on NFS, where locks are no
+/// good, and one that is in use with another limit; io_error for one that cannot be written, and for a full disk;
+/// OutOfFiles. Thread-safety: any thread.
 class CacheFolder {
  public:
   /// `limit_text` as parse_byte_limit() takes it; "": the limit that is in force, or 80 % of what is free.
@@ -117,6 +120,7 @@ class CacheFolder {
   struct Marker;
   void check_contents() const;
   void open_marker();
+  void mend_marker();
   void agree_on_limit(const std::string& limit_text);
   bool make_room(uint64_t byte_count, Evicts evicts, const std::function<void(const std::string& xxh3)>& drop);
   Place open_place(const std::filesystem::path& path, uint64_t byte_count);
@@ -142,18 +146,5 @@ class CacheFolder::Lock {
   CacheFolder& folder_;
   std::unique_lock<std::mutex> mutex_lock_;
 };
-
-/// How far a download is. While a shard is being fetched, its file has this after the space for the shard's bytes.
-struct Progress {
-  char magic[8];   // kProgressMagic
-  uint64_t done;   // bytes from the first one that are there
-  uint64_t beat;   // grows while the download lives
-  char etag[128];  // of the object, "" if it has none or a longer one
-};
-constexpr char kProgressMagic[8] = {'p', 's', 'p', 'a', 'r', 't', '1', '\n'};
-
-/// Nothing if the place is new, or holds another shard's.
-std::optional<Progress> read_progress(int descriptor, uint64_t byte_count);
-void write_progress(int descriptor, uint64_t byte_count, const Progress& progress);
 
 }  // namespace penstock::detail

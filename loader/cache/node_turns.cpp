@@ -15,6 +15,7 @@ int64_t now_s() { return std::time(nullptr); }
 NodeTurns::NodeTurns(CacheFolder& folder)
     : folder_(folder), table_(*reinterpret_cast<TurnTable*>(folder.shared().data())) {
   static_assert(sizeof(TurnTable) <= CacheFolder::kSharedBytes);
+  static_assert(TurnTable::kTurns <= SharedLink::kMostFlows);
 }
 
 int NodeTurns::take() {
@@ -23,6 +24,7 @@ int NodeTurns::take() {
   for (size_t turn = 0; turn < limit; ++turn) {
     if (had_[turn] != Had::kNot || !folder_.lock_shared(turn)) continue;
     had_[turn] = Had::kLocked;
+    table_.link.forget_flow(static_cast<int>(turn));
     table_.beat_s[turn] = now_s();
     return static_cast<int>(turn);
   }

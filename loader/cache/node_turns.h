@@ -8,6 +8,7 @@
 
 #include "loader/cache/folder.h"
 #include "loader/far/limiter.h"
+#include "loader/far/shared_link.h"
 
 namespace penstock::detail {
 
@@ -20,6 +21,7 @@ struct TurnTable {
   std::atomic<uint32_t> limit, success_count;       // limit 0: nobody has set it, kTurns
   std::atomic<int64_t> byte_s;                      // when the last byte came to any process
   std::array<std::atomic<int64_t>, kTurns> beat_s;  // when the process that has the turn last lived
+  SharedLink link;                                  // its flows have the numbers of their turns
   uint32_t limit_now() const { return limit == 0 ? uint32_t{kTurns} : limit.load(); }
 };
 
@@ -37,6 +39,7 @@ class NodeTurns final : public SharedTurns {
   void note_byte() override;
   int64_t byte_age_s() const override;
   void beat();  ///< This process lives. To be called at least once per second.
+  SharedLink& link() { return table_.link; }
 
  private:
   enum class Had : uint8_t { kNot, kLocked, kBeside };  // by this process

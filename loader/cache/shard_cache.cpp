@@ -19,6 +19,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "loader/cache/download.h"
+#include "loader/cache/progress.h"
 #include "loader/far/http.h"
 #include "loader/far/limiter.h"
 #include "loader/far/link_stats.h"
@@ -66,6 +67,7 @@ ShardCache& ShardCache::instance() {
 ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()), waits_(isatty(STDERR_FILENO) == 1) {
   raise_file_limit();
   request_limiter().share(turns_);
+  share_link(turns_.link());
   start_transport();  // its own end must come after this one's
   try {
     watcher_ = std::thread([this] { keep_watch(); });

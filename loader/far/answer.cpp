@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <ctime>
 #include <utility>
 
 #include "core/text.h"
@@ -76,6 +77,12 @@ std::string error_code_of(std::string_view document) {
   const bool is_word =
       code.size() <= kMostOfCode && std::ranges::all_of(code, [](unsigned char c) { return std::isalnum(c) != 0; });
   return is_word ? code : "";
+}
+
+int64_t parse_iso_time(const std::string& text) {
+  std::tm parts{};
+  const char* const end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return end == nullptr ? 0 : timegm(&parts);
 }
 
 }  // namespace penstock::detail

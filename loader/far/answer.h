@@ -28,4 +28,7 @@ std::string xml_value(std::string_view document, const std::string& tag);
 /// The text inside of the first <Code> of an error document of S3; "" if it is no word.
 std::string error_code_of(std::string_view document);
 
+/// Seconds since 1970 of `2026-11-25T08:00:00Z`, also with fractions of a second; 0 if it is no such time.
+int64_t parse_iso_time(const std::string& text);
+
 }  // namespace penstock::detail

@@ -20,6 +20,7 @@
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/http.h"
+#include "loader/far/sso.h"
 #include "loader/far/url.h"
 
 extern char** environ;
@@ -89,9 +90,14 @@ std::optional<Credentials> from_environment() {
   return found;
 }
 
-std::string sts_endpoint(const std::string& region) {
-  std::string endpoint = environment("AWS_ENDPOINT_URL_STS");
+std::string endpoint_of(const char* variable) {
+  std::string endpoint = environment(variable);
   while (endpoint.ends_with('/')) endpoint.pop_back();
+  return endpoint;
+}
+
+std::string sts_endpoint(const std::string& region) {
+  const std::string endpoint = endpoint_of("AWS_ENDPOINT_URL_STS");
   return endpoint.empty() ? concat("https://sts.", region, ".amazonaws.com") : endpoint;
 }
 
@@ -164,8 +170,28 @@ std::string value_in_profile(const std::string& name, const std::string& key) {
   return ini_value(config, name == "default" ? name : "profile " + name, key);
 }
 
-/// Keys of the profile's own, or those that its credential_process gives.
+/// Where a profile names a session, the session has the address and the region.
+std::optional<Credentials> sso_keys_of_profile(const std::string& name) {
+  SsoProfile profile;
+  profile.name = name;
+  profile.session = value_in_profile(name, "sso_session");
+  profile.start_url = value_in_profile(name, "sso_start_url");
+  if (profile.session.empty() && profile.start_url.empty()) return {};
+  profile.region = value_in_profile(name, "sso_region");
+  profile.account_id = value_in_profile(name, "sso_account_id");
+  profile.role_name = value_in_profile(name, "sso_role_name");
+  if (!profile.session.empty()) {
+    const auto config = text_of_file(file_in_home("AWS_CONFIG_FILE", "config")).value_or("");
+    const std::string section = "sso-session " + profile.session;
+    profile.start_url = ini_value(config, section, "sso_start_url");
+    profile.region = ini_value(config, section, "sso_region");
+  }
+  return keys_by_sso(profile, environment("HOME") + "/.aws/sso/cache", endpoint_of("AWS_ENDPOINT_URL_SSO"));
+}
+
+/// Those that SSO gives, keys of the profile's own, or those that its credential_process gives.
 std::optional<Credentials> own_keys_of_profile(const std::string& name) {
+  if (auto found = sso_keys_of_profile(name)) return found;
   Credentials found{
       value_in_profile(name, "aws_access_key_id"), value_in_profile(name, "aws_secret_access_key"),
       value_in_profile(name, "aws_session_token"), 0,
@@ -299,12 +325,6 @@ std::string ini_value(const std::string& text, const std::string& section, const
 }
 
 std::string profile_value(const std::string& key) { return value_in_profile(profile_name(), key); }
-
-int64_t parse_iso_time(const std::string& text) {
-  std::tm parts{};
-  const char* const end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return end == nullptr ? 0 : timegm(&parts);
-}
 
 std::optional<Credentials> find_credentials(const std::string& region) {
   if (auto found = from_environment()) return found;

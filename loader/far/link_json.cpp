@@ -14,7 +14,8 @@ std::string link_json(const LinkStats& link) {
                                       {"ahead_count", link.ahead_count},       {"ahead_bytes", link.ahead_bytes},
                                       {"eviction_count", link.eviction_count}, {"request_count", link.request_count},
                                       {"stall_count", link.stall_count},       {"stall_ms", link.stall_ms},
-                                      {"transfer_ms", link.transfer_ms},       {"retries", link.retries},
+                                      {"transfer_ms", link.transfer_ms},       {"machine_bytes", link.machine_bytes},
+                                      {"machine_ms", link.machine_ms},         {"retries", link.retries},
                                       {"origin_bytes", link.origin_bytes}};
   return counts.dump();
 }
@@ -37,6 +38,8 @@ LinkStats link_of_json(const std::string& json) {
   link.stall_count = counts.at("stall_count");
   link.stall_ms = counts.at("stall_ms");
   link.transfer_ms = counts.at("transfer_ms");
+  link.machine_bytes = counts.value("machine_bytes", uint64_t{0});  // runs of earlier versions do not have them
+  link.machine_ms = counts.value("machine_ms", 0.0);
   link.retries = counts.at("retries");
   link.origin_bytes = counts.at("origin_bytes");
   return link;

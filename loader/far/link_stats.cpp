@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/far/shared_link.h"
 
 namespace penstock {
 namespace {
@@ -39,8 +40,9 @@ LinkStats combined(LinkStats one, const LinkStats& other, int sign) {
   constexpr uint64_t LinkStats::*kCounts[] = {
       &LinkStats::hit_count,      &LinkStats::hit_bytes,     &LinkStats::miss_count,    &LinkStats::miss_bytes,
       &LinkStats::ahead_count,    &LinkStats::ahead_bytes,   &LinkStats::fetched_bytes, &LinkStats::ideal_bytes,
-      &LinkStats::eviction_count, &LinkStats::request_count, &LinkStats::stall_count};
-  constexpr double LinkStats::*kTimes[] = {&LinkStats::stall_ms, &LinkStats::latency_ms, &LinkStats::transfer_ms};
+      &LinkStats::eviction_count, &LinkStats::request_count, &LinkStats::stall_count,   &LinkStats::machine_bytes};
+  constexpr double LinkStats::*kTimes[] = {&LinkStats::stall_ms, &LinkStats::latency_ms, &LinkStats::transfer_ms,
+                                           &LinkStats::machine_ms};
   for (const auto count : kCounts) one.*count += static_cast<uint64_t>(sign) * (other.*count);
   for (const auto time : kTimes) one.*time += sign * (other.*time);
   for (const auto table : {&LinkStats::retries, &LinkStats::origin_bytes}) {
@@ -65,6 +67,9 @@ LinkStats link_stats() {
   const std::lock_guard lock(counters.mutex);
   LinkStats now = counters.sums;
   if (counters.flowing_count > 0) now.transfer_ms += ms_since(counters.flow_begin_ns);
+  const detail::SharedSums shared = detail::shared_sums();
+  now.machine_bytes = shared.byte_count;
+  now.machine_ms = shared.flow_ms;
   return now;
 }
 
@@ -136,16 +141,23 @@ void count_stall(double ms) {
   });
 }
 
-Flow::Flow(int64_t request_begin_ns) {
+Flow::Flow(int64_t request_begin_ns, int number) : number_(number) {
   const int64_t begin_ns = now_ns();
   change_sums([&](auto& all) {
     ++all.sums.request_count;
     all.sums.latency_ms += static_cast<double>(begin_ns - request_begin_ns) * 1e-6;
     if (++all.flowing_count == 1) all.flow_begin_ns = begin_ns;
   });
+  if (number_ >= 0) shared_link().begin_flow(number_);
+}
+
+void Flow::count(const std::string& address, uint64_t byte_count) {
+  count_bytes(address, byte_count);
+  if (number_ >= 0) shared_link().count(byte_count);
 }
 
 Flow::~Flow() {
+  if (number_ >= 0) shared_link().end_flow(number_);
   change_sums([](auto& all) {
     if (--all.flowing_count == 0) all.sums.transfer_ms += ms_since(all.flow_begin_ns);
   });

@@ -21,14 +21,21 @@ struct LinkStats {
   double stall_ms = 0;          ///< Their time, summed over threads.
   double latency_ms = 0;        ///< Time from a request to its first byte, summed over requests.
   double transfer_ms = 0;       ///< Time in which bytes of one request or more were coming.
+  uint64_t machine_bytes = 0;   ///< Bytes that came to any process that shares the cache; 0: there is no cache.
+  double machine_ms = 0;        ///< Time in which they came.
   std::map<std::string, uint64_t> retries{};       ///< By cause: "503", "429", "timeout", "lost", "slow" ...
   std::map<std::string, uint64_t> origin_bytes{};  ///< One entry per origin: `https://host`, `s3://bucket`.
   bool is_emulated = false;                        ///< Some of it came over a link of --sim-link.
 
   bool is_used() const { return hit_count + miss_count + fetched_bytes > 0; }
   uint64_t over_bytes() const { return fetched_bytes > ideal_bytes ? fetched_bytes - ideal_bytes : 0; }
-  /// Bytes per second while bytes came; 0: none came.
-  double rate() const { return transfer_ms > 0 ? static_cast<double>(fetched_bytes) * 1e3 / transfer_ms : 0; }
+  /// Time in which bytes came over the link of this machine.
+  double flow_ms() const { return machine_ms > 0 ? machine_ms : transfer_ms; }
+  /// Bytes per second of the link of this machine, while bytes came; 0: none came.
+  double rate() const {
+    const uint64_t bytes = machine_ms > 0 ? machine_bytes : fetched_bytes;
+    return flow_ms() > 0 ? static_cast<double>(bytes) * 1e3 / flow_ms() : 0;
+  }
 };
 
 /// Thread-safety: any thread. Costs a copy of the two tables.
@@ -53,13 +60,18 @@ void count_eviction();
 void count_emulated();
 void count_stall(double ms);
 
-/// From the first byte of an answer to its end: bytes are coming.
+/// From the first byte of an answer to its end: bytes are coming. `number` is that of its turn, which makes it a flow
+/// of the shared link (shared_link.h), or below 0.
 class Flow {
  public:
-  explicit Flow(int64_t request_begin_ns);
+  explicit Flow(int64_t request_begin_ns, int number = -1);
   ~Flow();
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
+  void count(const std::string& address, uint64_t byte_count);
+
+ private:
+  int number_;
 };
 
 }  // namespace detail

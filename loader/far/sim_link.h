@@ -1,6 +1,7 @@
 // The speed of an emulated link (`--sim-link 20ms,100MB/s`), and how a data set gets behind one.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -26,4 +27,13 @@ std::optional<LinkSpeed> sim_link();
 /// config_error as parse_link_speed(), and where `folder` is far already.
 std::string behind_sim_link(const std::string& where, const std::string& speed, const std::string& folder);
 
+namespace detail {
+
+class Origin;
+
+/// Files of addresses `sim:PATH`, at the speed of sim_link(). Bytes of all requests of all processes that share the
+/// cache come over one link (SharedLink::reserve()), which brings those of a request once its delay is over.
+std::unique_ptr<Origin> make_emulated_origin();
+
+}  // namespace detail
 }  // namespace penstock

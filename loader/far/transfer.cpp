@@ -24,7 +24,6 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int kAttemptsAtUnknownHost = 3;  // of one that has never answered: more likely a wrong name than a bad hour
 constexpr double kWaitStep_s = 0.1;
 constexpr int64_t kLongestAge_s = 1'000'000;   // of the last byte of another process
 constexpr uint64_t kUnknownSize = UINT64_MAX;  // an answer without Content-Length
@@ -51,11 +50,6 @@ class KnownHosts {
 KnownHosts& known_hosts() {
   static auto& hosts = *new KnownHosts;
   return hosts;
-}
-
-std::string host_of(const std::string& url) {
-  const size_t begin = url.find("://") + 3;
-  return url.substr(begin, url.find('/', begin) - begin);
 }
 
 /// The word for what an attempt failed by, in counts of what was tried again.
@@ -103,7 +97,6 @@ class Run {
     request.stall_timeout_s = environment_seconds("PENSTOCK_DOWNLOAD_TIMEOUT", 10);
     request.is_over = callbacks_.is_over;
     request.on_wait = [this] { return goes_on() && !is_patience_over(); };
-    host_ = host_of(request.url);
     is_first_ = true;
     is_wrong_range_ = false;
     HttpResponse response;
@@ -113,14 +106,13 @@ class Run {
       const int64_t begin_ns = now_ns();
       std::optional<Flow> flow;
       response = origin_.exchange(request, [&](const HttpResponse& head, std::span<const uint8_t> bytes) {
-        if (!flow) flow.emplace(begin_ns);
-        count_bytes(wish_.address, bytes.size());
+        if (!flow) flow.emplace(begin_ns, turn.number());
+        flow->count(wish_.address, bytes.size());
         return take(head, bytes);
       });
     }
     auto& attempt = response.attempt;
-    if (attempt.status != 0) known_hosts().add(host_);
-    attempt.has_host_answered = known_hosts().contains(host_);
+    attempt.has_host_answered = has_host_answered(request.url, attempt);
     attempt.retry_after_s = parse_retry_after(response.header("retry-after"), std::time(nullptr));
     if (is_wrong_range_) attempt.end = Attempt::End::kWrongRange;
     // However the connection ends once all is there.
@@ -299,7 +291,7 @@ class Run {
   const TransferWish& wish_;
   const TransferCallbacks& callbacks_;
   ObjectFacts facts_;
-  std::string host_, range_text_;
+  std::string range_text_;
   uint64_t reached_, at_ = 0, skipped_until_ = 0;  // at_: where the next byte of this answer lies
   int failures_ = 0;
   int64_t last_byte_ns_;
@@ -309,6 +301,13 @@ class Run {
 };
 
 }  // namespace
+
+bool has_host_answered(const std::string& url, const Attempt& attempt) {
+  const size_t begin = url.find("://") + 3;
+  const std::string host = url.substr(begin, url.find('/', begin) - begin);
+  if (attempt.status != 0) known_hosts().add(host);
+  return known_hosts().contains(host);
+}
 
 ObjectFacts transfer(Origin& origin, const TransferWish& wish, const TransferCallbacks& callbacks) {
   return Run(origin, wish, callbacks).whole();

@@ -70,6 +70,11 @@ struct TransferCallbacks {
 /// PENSTOCK_DOWNLOAD_TIMEOUT (default 10 s) ends a connection.
 ObjectFacts transfer(Origin& origin, const TransferWish& wish, const TransferCallbacks& callbacks);
 
+/// Attempts at a host that has never answered: more likely its name is wrong than its hour bad.
+constexpr int kAttemptsAtUnknownHost = 3;
+/// Whether the host of an encoded address has ever answered this process, which may have been in this attempt.
+bool has_host_answered(const std::string& url, const Attempt& attempt);
+
 /// The whole object in memory, begun again once if it changes meanwhile. Throws corrupt_error if it changes twice,
 /// and io_error if it has more than `most` bytes.
 std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, uint64_t most);

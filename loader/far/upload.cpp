@@ -18,13 +18,17 @@
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/credential_sources.h"
+#include "loader/far/limiter.h"
 #include "loader/far/retry.h"
+#include "loader/far/transfer.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr uint64_t kPartBytes = 8 << 20, kMostParts = 10'000;  // the limits of S3 are 5 MiB and that number
 constexpr double kCompletionTimeout_s = 300;                   // S3 puts large objects together before it answers
+constexpr double kUploadStep_s = 0.1;
 
 std::string answer_text(const HttpResponse& response) {
   const auto& attempt = response.attempt;
@@ -46,7 +50,10 @@ class WriteRequest {
       HttpResponse response = attempt();
       const auto& [end, status, code, retry_after_s, has_host_answered] = response.attempt;
       const bool is_good = status >= 200 && status < 300 && code.empty();
-      if (end == Attempt::End::kAnswered && (is_good || status == 404)) return response;
+      if (end == Attempt::End::kAnswered && (is_good || status == 404)) {
+        request_limiter().succeeded();
+        return response;
+      }
       follow(response);
     }
   }
@@ -56,8 +63,13 @@ class WriteRequest {
     HttpRequest request = origin_.request(address_, wish_);
     request.on_new_connection = failures_ > 0;
     request.stall_timeout_s = timeout_s_;
-    HttpResponse response = exchange(request);
+    request.on_wait = [] { return !is_interrupted(); };
+    const RequestLimiter::Turn turn(request_limiter(), request.on_wait);
+    HttpResponse response;
+    if (!is_interrupted()) response = exchange(request);
+    if (is_interrupted()) throw given_up();
     auto& attempt = response.attempt;
+    attempt.has_host_answered = has_host_answered(request.url, attempt);
     attempt.retry_after_s = parse_retry_after(response.header("retry-after"), std::time(nullptr));
     // S3 sends the status of CompleteMultipartUpload before it knows how that ends.
     if (attempt.status == 200 && !attempt.code.empty()) attempt.status = 500;
@@ -67,8 +79,10 @@ class WriteRequest {
   /// Waits, renews or throws, by the verdict.
   void follow(const HttpResponse& response) {
     switch (verdict_of(response.attempt)) {
-      case Verdict::kAgain:
       case Verdict::kAgainSlower:
+        request_limiter().slow_down();
+        return wait(response);
+      case Verdict::kAgain:
       case Verdict::kReconnect:
         return wait(response);
       case Verdict::kSetClock:
@@ -91,12 +105,21 @@ class WriteRequest {
     ++failures_;
     const double waited_s = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
     const double most_attempts = environment_seconds("AWS_MAX_ATTEMPTS", 0);
-    if (waited_s > environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300) ||
+    const bool is_unknown = !response.attempt.has_host_answered && failures_ >= kAttemptsAtUnknownHost;
+    if (is_unknown || waited_s > environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300) ||
         (most_attempts > 0 && failures_ >= most_attempts))
       throw io_error(concat(address_, ": ", wish_.method, ": ", answer_text(response), ", ", failures_, " times in ",
-                            static_cast<int64_t>(waited_s), " s; expected a service that comes back"));
-    const double wait_s = back_off_s(failures_, jitter(), response.attempt.retry_after_s);
-    std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
+                            static_cast<int64_t>(waited_s), " s; expected ",
+                            is_unknown ? "a host that answers" : "a service that comes back"));
+    double left_s = back_off_s(failures_, jitter(), response.attempt.retry_after_s);
+    for (; left_s > 0; left_s -= kUploadStep_s) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left_s, kUploadStep_s)));
+      if (is_interrupted()) throw given_up();
+    }
+  }
+
+  Error given_up() const {
+    return io_error(concat(address_, ": ", wish_.method, ": was given up; expected somebody who still waits for it"));
   }
 
   Error refusal(const HttpResponse& response) {

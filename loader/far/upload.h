@@ -14,7 +14,9 @@ namespace penstock::detail {
 /// as a multipart upload in parts of 8 MiB (of more where there would be over 10,000), which is aborted if it fails.
 /// The signature covers the SHA-256 of every request's body, so that a service refuses what has changed on its way.
 ///
-/// Each request is tried again by the rules of retry.h, for PENSTOCK_RETRY_TIMEOUT or AWS_MAX_ATTEMPTS.
+/// Each request has a turn of the limit of requests (limiter.h), is tried again by the rules of retry.h, for
+/// PENSTOCK_RETRY_TIMEOUT or AWS_MAX_ATTEMPTS, and is given up within 100 ms when its thread is interrupted
+/// (loader/files/interrupt.h).
 /// Memory: two parts. Errors: io_error where that was not enough, and for a bucket that is not there; config_error
 /// where a service refuses. Thread-safety: any thread.
 void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts);

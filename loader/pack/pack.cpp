@@ -134,7 +134,7 @@ class Packing {
     if (options_.part)
       publish_part();
     else if (far_)
-      far_->publish(partial_->folder(), kSkippedFile);
+      far_->publish(partial_->folder(), kSkippedFile, report);
     else
       partial_->publish(options_.force);
     report();
@@ -242,7 +242,7 @@ class Packing {
     finished.entry.byte_count = writer.finish();
     const detail::MappedFile written(path);
     read_from(written, [&] { finished.entry.xxh3 = detail::xxh3_hex(written.bytes()); });
-    if (far_) far_->send(path, finished.entry);
+    if (far_) far_->send(path, finished.entry, stopped);
     partial_->finish(shard, finished);
     if (far_) fs::remove(path);
     finished_[shard] = std::move(finished);

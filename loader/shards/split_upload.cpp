@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "loader/files/checksum.h"
 #include "loader/files/files.h"
+#include "loader/files/interrupt.h"
 
 namespace penstock::detail {
 namespace {
@@ -68,7 +69,9 @@ void SplitUpload::begin_to_replace() {
   });
 }
 
-void SplitUpload::send(const fs::path& file, const Manifest::Shard& entry) {
+void SplitUpload::send(const fs::path& file, const Manifest::Shard& entry, const std::atomic<bool>& stopped) {
+  const InterruptScope::Check is_over = [&] { return stopped.load(); };
+  const InterruptScope scope(is_over);
   begin_to_replace();
   if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, {entry.byte_count, entry.xxh3});
 }
@@ -78,7 +81,12 @@ void SplitUpload::send_text(const fs::path& file) {
   files_of(folder_).upload(folder_ / file.filename(), file, {bytes.size(), xxh3_hex(bytes)});
 }
 
-void SplitUpload::publish(const fs::path& local, const std::string& list) {
+void SplitUpload::publish(const fs::path& local, const std::string& list, const std::function<void()>& on_wait) {
+  const InterruptScope::Check waits = [&] {
+    on_wait();
+    return false;
+  };
+  const InterruptScope scope(waits);
   begin_to_replace();
   if (fs::exists(local / list))
     send_text(local / list);

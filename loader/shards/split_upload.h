@@ -1,7 +1,9 @@
 // SplitUpload: the files of a split that is written to an address, and the folder in which they are made.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -29,10 +31,11 @@ class SplitUpload {
   /// A folder for this output in that of temporary files (TMPDIR), which a packing that was killed leaves for the next.
   const std::filesystem::path& staging() const { return staging_; }
   bool has(const Manifest::Shard& entry) const;
-  /// Sends a shard, unless it is there already.
-  void send(const std::filesystem::path& file, const Manifest::Shard& entry);
-  /// Sends what else is in the local folder of the split: the file `list`, if it is there, then the manifest.
-  void publish(const std::filesystem::path& local, const std::string& list);
+  /// Sends a shard, unless it is there already. Gives up within 100 ms once `stopped` is true: io_error.
+  void send(const std::filesystem::path& file, const Manifest::Shard& entry, const std::atomic<bool>& stopped);
+  /// Sends what else is in the local folder of the split: the file `list`, if it is there, then the manifest. Calls
+  /// `on_wait` every 100 ms of a wait; what that throws ends it and is thrown.
+  void publish(const std::filesystem::path& local, const std::string& list, const std::function<void()>& on_wait);
 
  private:
   void begin_to_replace();

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "loader/cache/folder.h"
+#include "loader/cache/progress.h"
 
 namespace {
 

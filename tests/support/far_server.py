@@ -44,6 +44,7 @@ class Fault:
         self.status, self.code, self.retry_after = status, code, retry_after
         self.at, self.rate, self.seconds, self.act = at, rate, seconds, act
         self.every, self.seen_count = every, 0
+        self.is_given_up = False  # whoever got the answer has closed the connection before its end
 
 
 def hash_of(data):
@@ -193,7 +194,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         step = max(1, fault.rate // 10) if kind == "slow" else far.rate // 20 if far.rate else 1 << 20
         for begin in range(0, len(body), step):
             part = body[begin:begin + step]
-            self.wfile.write(part)
+            try:
+                self.wfile.write(part)
+            except (ConnectionError, ssl.SSLError):
+                if fault:
+                    fault.is_given_up = True
+                raise
             with far.lock:
                 far.byte_count += len(part)
             if kind == "slow" and far.ending.wait(0.1):

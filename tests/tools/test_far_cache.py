@@ -164,18 +164,35 @@ def test_cache_folders_that_are_no_good_are_refused(dataset, cache, tmp_path):
         assert not (dataset / "cache").exists() and not (dataset / "train/cache").exists()
         (tmp_path / "file").write_text("")
         refusal(*info, "--cache-dir", tmp_path / "file/below", code=3)
-        for text in ("0", "x", "-1gb", "120%", "5 gb"):
+        for text in ("", "0", "x", "-1gb", "120%", "5 gb"):
             assert "--cache-limit" in refusal(*info, "--cache-dir", cache, "--cache-limit", text, code=2)
         line = refusal(*info, "--cache-dir", cache, "--cache-limit", "20kb", code=2)
         assert "is 20000 bytes; expected at least" in line
         line = refusal("loadbench", "--data", server.url, "--digest", "--workers", 4, "--cache-dir", cache, "--cache-limit",
                        int(3.2 * largest(dataset)), code=2)
         assert "room for 3 shards" in line and "at least 5 for 4 workers" in line
+        line = refusal("loadbench", "--data", server.url, "--digest", "--workers", "0,1", "--cache-dir", cache, "--cache-limit",
+                       int(1.2 * largest(dataset)), code=2)
+        assert "room for 1 shard" in line and "for 1 worker" in line
         # A foreign file in the cache stays, whatever is removed.
         run(*info, "--cache-dir", cache)
         (cache / "notes.txt").write_text("kept")
         run("shardprep", "cache", "prune", "--cache-dir", cache)
         assert (cache / "notes.txt").read_text() == "kept"
+
+
+def test_a_damaged_marker_is_mended_and_the_shards_stay(dataset, expected, cache):
+    with FarServer(dataset) as server:
+        assert digest(server.url, cache) == expected
+        for begin in (b"\0" * 64, b"something else"):
+            with open(cache / "penstock-cache", "r+b") as marker:
+                marker.write(begin)
+            count = server.byte_count
+            assert digest(server.url, cache) == expected
+            assert server.byte_count - count < largest(dataset)  # the manifest
+        (cache / "penstock-cache").write_text("cut")
+        line = refusal(*FETCH, server.url, "--cache-dir", cache, code=3)
+        assert "it has 3 bytes, and one has 4096; expected to find one: remove the folder" in line
 
 
 def test_jobs_with_different_limits_do_not_share_a_folder(dataset, cache):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from far_tool import (  # noqa: F401
-    FETCH, KEY, SECRET, SHARDS, cache, dataset, digest, expected, refusal, s3, shard_bytes,
+    FETCH, KEY, SECRET, SHARDS, cache, dataset, digest, expected, refusal, run, s3, shard_bytes,
     start_fetch, until)
 from far_server import FarServer, Fault
 from shardprep_tool import manifest_of, pack
@@ -62,6 +62,17 @@ def test_a_slow_range_that_is_waited_for_is_asked_for_a_second_time(tmp_path, ca
         asked = [path for _, _, path, _ in server.requests if "shard-" in path]
         assert len(asked) == 41 and len(set(asked)) == 40
         assert server.byte_count < 1.05 * shard_bytes(tmp_path / "set")
+
+
+def test_a_slow_range_of_the_first_rows_is_asked_for_a_second_time(tmp_path, cache):
+    """Rows of all shards are in the first batch, so that the fiftieth request is for a header or columns. It would take 6 s."""
+    pack(tmp_path / "set", "--quiet", source="digits(count=3200,size=70)", shards=40)
+    slow = Fault("shard-", "slow", 1, every=50, rate=600)
+    with FarServer(tmp_path / "set", faults=[slow]) as server:
+        words = ("loadbench", "--digest", "--epochs", 1, "--workers", 1, "--batches", 1, "--data")
+        assert run(*words, server.url, "--cache-dir", cache) == run(*words, tmp_path / "set")
+        assert slow.left == 0
+        until(lambda: slow.is_given_up)
 
 
 def test_a_storm_of_503_is_met_with_few_requests(dataset, expected, cache):

@@ -55,3 +55,15 @@ def test_sockets_that_the_system_does_not_give_are_a_limit(dataset, tmp_path):
         assert done.stderr == (f"loadbench: {server.url}/manifest.json: too many files are open; expected a higher limit than 5 "
                                "(ulimit -n), or fewer workers\n")
         assert server.connection_count == 0
+
+
+@pytest.mark.parametrize("shards", (12, 60))
+def test_what_is_said_of_an_emulated_link_is_not_more_than_its_rate(shards, tmp_path):
+    """Not for shards of 80 kB either, each of which comes within the delay of the next one. That it is not much less is left to machines
+    that are not busy. The cache has room for a third of the set."""
+    pack(tmp_path / "set", "--quiet", source="digits(count=3000,size=40)", shards=shards)  # 5 MB
+    out = subprocess.run([BIN / "loadbench", "--data", tmp_path / "set", "--sim-link", "20ms,20MB/s", "--cache-dir", tmp_path / "cache",
+                          "--cache-limit", "1700kb", "--epochs", "1", "--workers", "1", "--shuffle", "shards(window=2,lanes=1)"],
+                         check=True, capture_output=True, text=True, timeout=120).stdout
+    rate = float(re.search(r"link: .* at ([0-9.]+) [MG]B/s", out)[1])
+    assert rate < 1.15 * 20 and " GB/s" not in out, out

@@ -112,6 +112,8 @@ def test_sixteen_bits_are_planned_for_as_they_are_packed(tmp_path):
     (("--target", "1e300", "--source", "digits"), "--target: is 1e+300; expected images per second, more than 0 and up to 1,000,000,000"),
     (("--target", "nan", "--source", "digits"), '--target: is "nan"; expected'),
     (("--target", 1, "--source", "digits", "--link=-1"), '--link: is "-1"; expected a delay and a rate as in 20ms,100MB/s'),
+    (("--target", 1, "--source", "digits", "--link", ""), '--link: is ""; expected a delay and a rate'),
+    (("--target", 1, "--source", "digits", "--link", 1, "--cache-limit", ""), '--cache-limit: is ""; expected bytes as in 100gb'),
     (("--target", 1, "--source", "digits", "--link", "20ms"), '--link: is "20ms"; expected a delay and a rate'),
     (("--target", 1, "--source", "digits", "--cache-limit", "1gb"), "--cache-limit: is given without --link; expected both, or neither"),
     (("--target", 1, "--source", "digits", "--link", 0, "--cache-limit", "1gb"), "--cache-limit: is given without a --link above 0; expected both, or neither"),

@@ -157,6 +157,8 @@ def test_a_run_with_every_trick_gives_the_same_bits_exactly_in_two_modes(cache, 
 
 @pytest.mark.parametrize("flags, message", [
     (["--recipe", "cifar10"], 'train: --recipe: unknown recipe "cifar10"; '),
+    (["--recipe", ""], 'train: --recipe: unknown recipe ""; '),
+    (["--sim-link", ""], 'train: --sim-link: is ""; expected a delay and a rate as in 20ms,100MB/s'),
     (["--label-smoothing", 1], "train: --label-smoothing is 1; expected 0 or more and less than 1"),
     (["--bias-decay", -1], "train: --bias-decay is -1; expected 0 or more and less than inf"),
     (["--bias-lr", 0], "train: --bias-lr is 0; expected a factor of more than 0"),

@@ -141,7 +141,8 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
 
 std::vector<std::string> digests(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                                  const BenchOptions& options) {
-  auto one = loader_options(options, 0);
+  // As many as are asked for, since what a loader needs of the cache depends on them.
+  auto one = loader_options(options, *std::max_element(options.workers.begin(), options.workers.end()));
   one.world_size = std::max(one.world_size, options.all_ranks);
   const Loader first(dataset, pipeline, one);
   // Digests of nothing are equal for all options, so they would prove nothing.

@@ -86,7 +86,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   add_plugin_option(app, plugins);
   add_cache_flags(app);
   std::string sim_link;
-  app.add_option("--sim-link", sim_link, kSimLinkHelp)->type_name("DELAY,RATE");
+  add_sim_link_flag(app, sim_link);
   app.add_option("--views", loader.views,
                  "one more list of transforms: a further picture of every sample, with random numbers of its own; may "
                  "be given several times")

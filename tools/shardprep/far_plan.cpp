@@ -77,11 +77,17 @@ void add_far_flags(CLI::App& command, FarFlags& flags) {
           "--link", flags.link,
           "what each node gets from where the data are, where they are not in its memory: MB/s, or a rate and a "
           "delay per request as in 100MB/s,20ms; 0: no limit")
+      ->each([](const std::string& given) {
+        if (given.empty()) parse_link_speed("--link:", given);
+      })
       ->type_name("RATE[,DELAY]");
   command
       .add_option("--cache-limit", flags.cache_limit,
                   "with --link: the data come from an address, and each node keeps shards in a cache of this size, as "
                   "in 500mb or 100gb; the target is that of epochs after the first")
+      ->each([](const std::string& given) {
+        if (given.empty()) parse_byte_limit("--cache-limit", given, 0);
+      })
       ->type_name("SIZE");
   command.add_option("--shuffle", flags.shuffle, "with --cache-limit: as in train, global (default) or shards(...)");
   command

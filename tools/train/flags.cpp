@@ -196,7 +196,7 @@ void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, st
                  "let whatever ranks tell each other take this delay and its bytes at this rate, for example "
                  "25us,10GB/s, as over a slower network; ranks are on one machine and communicate by gloo")
       ->group(group);
-  app.add_option("--sim-link", link, kSimLinkHelp)->type_name("DELAY,RATE")->group(group);
+  add_sim_link_flag(app, link)->group(group);
 }
 
 void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& save_every) {

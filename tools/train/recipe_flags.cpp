@@ -16,6 +16,9 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--recipe", o.recipe,
                  concat("take the flags of this recipe, which are printed; those that are typed as well replace them: ",
                         join(recipe_names())))
+      ->each([](const std::string& given) {
+        if (given.empty()) throw config_error(concat("--recipe: ", unknown_name("recipe", given, recipe_names())));
+      })
       ->group(group);
   app.add_option("--precision", o.precision,
                  "what convolutions and linear layers compute in: f32; tf32; bf16; f16, where gradients are scaled on "

@@ -14,7 +14,8 @@ std::vector<double*> numbers_of(LoopMeasurement& run, StepTimes& step) {
   std::vector<double*> numbers{
       &run.wait_ms,          &run.times.load_ms,         &run.times.load_cpu_ms,  &run.times.update_cpu_ms,
       &run.times.storage_ms, &run.times.spun_ms,         &run.queued_ms,          &step.collectives,
-      &run.times.link_ms,    &run.times.link_latency_ms, &run.times.link_busy_ms, &run.link_bytes};
+      &run.times.link_ms,    &run.times.link_latency_ms, &run.times.link_busy_ms, &run.times.link_delays_ms,
+      &run.link_bytes};
   for (double& phase : step.phase) numbers.push_back(&phase);
   return numbers;
 }

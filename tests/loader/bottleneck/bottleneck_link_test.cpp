@@ -99,8 +99,47 @@ TEST(ObserveLinkTest, RanksShareTheLinkAndAddUpTheirBytes) {
   EXPECT_DOUBLE_EQ(run.times.link_ms, 3);
   EXPECT_DOUBLE_EQ(run.times.link_latency_ms, 2);
   EXPECT_DOUBLE_EQ(run.link_bytes, 600e3);
-  EXPECT_DOUBLE_EQ(run.link_bytes_per_second, 60e6);
-  EXPECT_DOUBLE_EQ(run.cache_share, 0.4);  // of 10 images of 100 kB
+  EXPECT_DOUBLE_EQ(run.link_bytes_per_second, 50e6);  // as this rank has measured it for all of its machine
+  EXPECT_DOUBLE_EQ(run.cache_share, 0.4);             // of 10 images of 100 kB
+}
+
+TEST(ObserveLinkTest, ARankThatFetchesNothingTakesTheRateFromTheOthers) {
+  LoopMeasurement one = link_run(), other = link_run();
+  one.link_bytes = one.link_bytes_per_second = one.times.link_busy_ms = 0;
+  EXPECT_DOUBLE_EQ(over_ranks(one, {one, other}).link_bytes_per_second, 50e6);
+}
+
+/// Small shards: 4 requests at a time, each of which waits 20 ms and then brings 100 kB in 2 ms.
+LoopMeasurement delayed_run() {
+  LoopMeasurement run = link_run();
+  run.times.link_delays_ms = 5 * 20 / 4.0;
+  run.times.link_requests = 4;
+  run.step_ms = 27.5;
+  run.wait_ms = 23.5;
+  run.images_per_second = 10 / 27.5e-3;
+  run.link_delay_ms = 20;
+  run.link_request_bytes = 100e3;
+  return run;
+}
+
+TEST(LinkPredictionTest, RequestsAheadWaitForTheirDelaysBesideEachOther) {
+  const StepCosts times = delayed_run().times;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 25 + 10 / 4.0);
+  EXPECT_EQ(slowest(times, 1), Resource::kLink);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(with_link(times, 2, 1), 1), 25 + 5 / 4.0);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(with_link(times, 1, 0.5), 1), 13.75);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(with_requests(times, 0.5), 1), 12.5 + 10 / 4.0);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(with_requests(times, 0), 1), 10);  // the bytes fill the link
+}
+
+TEST(LinkSentenceTest, SaysTheDelayWhereItCostsMoreThanTheBytes) {
+  LoopMeasurement run = delayed_run();
+  EXPECT_EQ(find_bottleneck(run).sentence,
+            "load-bound: each request waits 20.0 ms for its first byte, and then 100.0 KB come at 50.0 MB/s; 50 % of "
+            "the bytes come from the cache; more workers would give nothing, half as many shards would give 1.8x, the "
+            "limit is 6.9x (compute)");
+  run.link_bytes = 12e6;
+  EXPECT_THAT(find_bottleneck(run).sentence, testing::HasSubstr("at 50.0 MB/s; the link brings 12x the bytes"));
 }
 
 /// 100 steps of 20 ms, of which one worker waited 12 ms for shards.
@@ -131,6 +170,21 @@ TEST(ObserveLinkTest, WaitsForTheLinkAreNotTheWorkers) {
   EXPECT_DOUBLE_EQ(run.cache_share, 0.5);
   EXPECT_DOUBLE_EQ(run.link_bytes, 500'000);
   EXPECT_TRUE(run.is_emulated);
+  EXPECT_DOUBLE_EQ(run.link_delay_ms, 20);
+  EXPECT_DOUBLE_EQ(run.link_request_bytes, 1e6);
+}
+
+TEST(ObserveLinkTest, TheLinkIsThatOfAllProcessesOfTheMachine) {
+  LoaderStatistics loader = far_loader();
+  loader.link.machine_bytes = 180'000'000;
+  loader.link.machine_ms = 1800;
+  loader.link.ahead_count = 40;
+  const LoopMeasurement run =
+      observe({.times = {.cores = 4}, .workers = 1}, {.total_ms = 20, .wait_ms = 15}, loader, 100);
+  EXPECT_DOUBLE_EQ(run.times.link_busy_ms, 18);
+  EXPECT_DOUBLE_EQ(run.link_bytes_per_second, 100e6);
+  EXPECT_DOUBLE_EQ(run.times.link_delays_ms, 2);  // 40 shards, 4 at a time, 20 ms each
+  EXPECT_DOUBLE_EQ(run.link_bytes, 500'000);
 }
 
 TEST(ObserveLinkTest, WhereNothingIsFarNothingChanges) {

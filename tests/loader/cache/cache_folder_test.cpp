@@ -9,6 +9,7 @@
 #include "loader/cache/far_map.h"
 #include "loader/cache/fetch_queue.h"
 #include "loader/cache/folder.h"
+#include "loader/cache/progress.h"
 #include "tests/support/testing.h"
 
 namespace penstock::detail {
@@ -142,6 +143,61 @@ TEST(CacheFolderTest, OneLimitIsInForceWhileItIsUsed) {
                 HasSubstr("is in use with 1000000 bytes; expected the same limit of all that share it, here 2000000"));
   }
   EXPECT_EQ(CacheFolder(path, "2mb").limit_bytes(), 2'000'000U);
+}
+
+/// Writes `text` at the beginning of the marker.
+void damage_marker(const std::filesystem::path& path, const std::string& text) {
+  std::fstream(path / "penstock-cache", std::ios::binary | std::ios::in | std::ios::out)
+      .write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+TEST(CacheFolderTest, ADamagedMarkerIsMendedAndTheShardsStay) {
+  const penstock::TemporaryFolder scratch("cache-marker");
+  const auto path = scratch.path() / "c";
+  for (const std::string& text : {std::string(4096, 'x'), std::string("\0", 1), std::string("penstock shaed")}) {
+    {
+      CacheFolder folder(path, "1mb");
+      cache_whole(folder, 1);
+    }
+    damage_marker(path, text);
+    EXPECT_EQ(CacheFolder(path).list().size(), 1U) << "who looks at it mends it as well";
+    damage_marker(path, text);
+    CacheFolder folder(path, "2mb");
+    EXPECT_EQ(folder.limit_bytes(), 2'000'000U);
+    EXPECT_TRUE(folder.open_whole(cache_name(1), kCacheShardBytes));
+    std::string line;
+    std::ifstream marker(path / "penstock-cache");
+    std::getline(marker, line);
+    EXPECT_EQ(line, "penstock shard cache 1");
+    EXPECT_TRUE(std::ranges::all_of(folder.shared(), [](std::byte byte) { return byte == std::byte{0}; }));
+  }
+}
+
+TEST(CacheFolderTest, AMarkerThatIsDamagedWhileOthersUseItIsRefused) {
+  const penstock::TemporaryFolder scratch("cache-marker-used");
+  const auto path = scratch.path() / "c";
+  {
+    const CacheFolder user(path, "1mb");
+    damage_marker(path, "xx");
+    EXPECT_EQ(message_of(ErrorKind::kIo, [&] { CacheFolder(path, "1mb"); }),
+              concat((path / "penstock-cache").string(),
+                     ": is damaged while others use the cache; expected its text to stay: end the programs that use ",
+                     "the cache, and the next one mends it"));
+  }
+  EXPECT_EQ(CacheFolder(path, "1mb").limit_bytes(), 1'000'000U);
+}
+
+TEST(CacheFolderTest, OnlyAMarkerIsMended) {
+  const penstock::TemporaryFolder scratch("cache-no-marker");
+  const auto path = scratch.path() / "c";
+  CacheFolder(path, "1mb");
+  damage_marker(path, "penstock shard cache 2\n");
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { CacheFolder(path, "1mb"); }),
+              HasSubstr("is not the marker of a cache of this version"));
+  std::ofstream(path / "penstock-cache") << "mine";
+  EXPECT_THAT(message_of(ErrorKind::kIo, [&] { CacheFolder(path, "1mb"); }),
+              HasSubstr("it has 4 bytes, and one has 4096; expected to find one: remove the folder, or name another"));
+  EXPECT_EQ(std::filesystem::file_size(path / "penstock-cache"), 4U);
 }
 
 TEST(CacheFolderTest, WhoLooksAtItIsNoUser) {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <vector>
 
+#include "loader/cache/progress.h"
 #include "loader/far/transfer.h"
 #include "loader/files/checksum.h"
 #include "tests/support/testing.h"

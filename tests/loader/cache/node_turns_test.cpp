@@ -91,6 +91,20 @@ TEST_F(NodeTurnsTest, AByteOfAnyProcessCounts) {
   EXPECT_LT(second->turns.byte_age_s(), 100);
 }
 
+TEST_F(NodeTurnsTest, TheLinkIsOfAllProcessesAndWhatAKilledOneLeavesGoesWithItsTurn) {
+  const auto first = process();
+  {
+    const auto killed = process();
+    const int turn = killed->turns.take();
+    killed->turns.link().count(500);
+    killed->turns.link().begin_flow(turn);
+  }
+  EXPECT_EQ(first->turns.link().byte_count(), 500U);
+  EXPECT_GT(first->turns.link().flow_ms(), 0);
+  EXPECT_EQ(first->turns.take(), 0);
+  EXPECT_EQ(first->turns.link().flow_ms(), 0);
+}
+
 TEST_F(NodeTurnsTest, TheFirstProcessBeginsWithoutALimit) {
   process()->turns.slow_down();
   const auto first = process();

@@ -1,6 +1,4 @@
 // --sim-link: what it takes, and that bytes and counts are those of a fetch from far away.
-#include "loader/far/emulated_link.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "core/clock.h"
 #include "loader/far/link_stats.h"
+#include "loader/far/origin.h"
 #include "loader/far/sim_link.h"
 #include "loader/far/transfer.h"
 #include "loader/files/interrupt.h"

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "loader/far/answer.h"
 #include "loader/far/credential_sources.h"
 #include "loader/far/url.h"
 #include "tests/support/testing.h"

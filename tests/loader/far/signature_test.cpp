@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "loader/far/sha256.h"
+#include "loader/far/sso.h"
 
 namespace penstock::detail {
 namespace {
@@ -15,6 +15,13 @@ TEST(Sha256Test, GivesTheSumsOfItsStandard) {  // FIPS 180-4, and the examples t
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(hex_of(sha256(std::string(1'000'000, 'a'))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(SsoTest, NamesATokenByTheSumOfItsSession) {  // FIPS 180-4, and the examples that NIST published with it
+  EXPECT_EQ(sso_token_name(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  EXPECT_EQ(sso_token_name("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(sso_token_name("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 }
 
 TEST(Sha256Test, GivesTheCodesOfItsStandard) {  // RFC 4231, test cases 1, 2 and 6
