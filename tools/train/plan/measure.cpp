@@ -16,6 +16,7 @@
 #include "loader/batch/loader.h"
 #include "train/comm/comm.h"
 #include "train/launch/spawn.h"
+#include "train/loop/evaluate.h"
 #include "train/nn/model.h"
 
 namespace penstock {
@@ -54,6 +55,13 @@ detail::Work measure_loader(const Setup& setup) {
 
 }  // namespace
 
+int64_t evaluated_rows(const Setup& setup, int64_t batch_size, int ranks) {
+  if (!setup.data.test || setup.data.test->size() == 0) return 0;
+  const int64_t pixels = int64_t{setup.shape.height} * setup.shape.width;
+  return std::max((batch_size + ranks - 1) / ranks,
+                  eval_rows(pixels, static_cast<int64_t>(setup.data.test->size()), ranks));
+}
+
 detail::MachineCosts measure_machine(const PlanOptions& options, const std::vector<std::string>& arguments) {
   const ScratchFolder folder("plan");
   const auto file = folder.path() / "machine.json";
@@ -86,10 +94,10 @@ int run_measuring_rank(const PlanOptions& options, Setup& setup, const std::vect
                              {.passes = passes,
                               .picture = {shape.channels, shape.height, shape.width},
                               .outputs = shape.classes,
-                              .optimizer = optimizer_options(setup.options)});
+                              .optimizer = optimizer_options(setup.options),
+                              .evaluated_rows = evaluated_rows(setup, setup.options.batch_size, 1)});
   if (comm->rank() == 0) {
     costs.load = measure_loader(setup);
-    costs.picture_bytes = static_cast<double>(shape.channels * shape.height * shape.width) * sizeof(float);
     costs.cores = usable_cores();
     costs.setting = concat(setup.options.arch, ", ", shape.channels, " x ", shape.height, " x ", shape.width, ", ",
                            setup.options.optimizer, ", on ", processor_name());

@@ -10,6 +10,9 @@
 
 namespace penstock {
 
+/// The rows of a rank in a batch of an evaluation, of so many ranks; 0 where nothing is evaluated.
+int64_t evaluated_rows(const Setup& setup, int64_t batch_size, int ranks);
+
 /// Starts the ranks that measure, with the arguments of this process, and reads what they have found.
 detail::MachineCosts measure_machine(const PlanOptions& options, const std::vector<std::string>& arguments);
 

@@ -17,7 +17,6 @@
 #include "tools/train/plan/plan_table.h"
 #include "train/launch/command.h"
 #include "train/launch/environment.h"
-#include "train/loop/evaluate.h"
 #include "train/nn/model.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/run/open_run.h"
@@ -116,13 +115,9 @@ TrainOptions options_of_setup(const PlanOptions& options) {
 void predict_all(std::vector<Plan>& plans, const PlanOptions& options, const Setup& setup,
                  const detail::MachineCosts& costs) {
   const auto parameters = detail::facts_of(*setup.model);
-  const int64_t pixels = int64_t{setup.shape.height} * setup.shape.width;
   for (auto& [row, planned] : plans) {
-    if (setup.data.test && setup.data.test->size() > 0 && planned.emulation.learns()) {
-      const int ranks = planned.mesh.data;
-      planned.evaluated_rows = std::max((planned.batch_size + ranks - 1) / ranks,
-                                        eval_rows(pixels, static_cast<int64_t>(setup.data.test->size()), ranks));
-    }
+    if (planned.emulation.learns())
+      planned.evaluated_rows = evaluated_rows(setup, planned.batch_size, planned.mesh.data);
     const auto shape = detail::shape_of_step(planned, *setup.model, &costs);
     if (!shape) continue;
     row.prediction = detail::predict(planned, *shape, costs, parameters);

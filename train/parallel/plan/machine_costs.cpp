@@ -16,11 +16,11 @@ using Json = nlohmann::json;
 // In this namespace, where the library looks for them. The names in the file are those of the members.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, blocks, loss)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, blocks, loss, extra_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineCost, seconds, seconds_per_byte, cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activation_bytes, output_bytes, picture_bytes,
                                    update, touch, sum, gather, scatter, message, ranks, shares_memory, vote_seconds,
-                                   load, base_bytes)
+                                   load, base_bytes, evaluation_bytes)
 
 namespace {
 
@@ -48,6 +48,7 @@ PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
                           at(a.weight_gradient, b.weight_gradient)};
   }
   pass.loss = at(low.loss, high.loss);
+  pass.extra_bytes = at({low.extra_bytes, 0}, {high.extra_bytes, 0}).alone;
   return pass;
 }
 

@@ -27,6 +27,7 @@ struct PassCosts {
   bool splits = false;  // the halves of backward were measured
   std::vector<BlockWork> blocks;
   Work loss;
+  double extra_bytes = 0;  // that the process takes in a pass beside activations and gradients
 };
 
 /// Seconds of something with `bytes`: seconds + bytes * seconds_per_byte.
@@ -48,10 +49,11 @@ struct MachineCosts {
   Work update, touch;  // per byte of parameters: the update; setting gradients to 0 and adding to them
   LineCost sum, gather, scatter, message;  // by the bytes of the tensor; sums and gathers over `ranks` ranks
   int ranks = 2;
-  bool shares_memory = false;  // ranks sum in memory that they share; otherwise around a ring
-  double vote_seconds = 0;     // of the sum by which ranks agree to go on, once per step
-  Work load;                   // a worker of the loader, for a row
-  double base_bytes = 0;       // of a rank's process without tensors
+  bool shares_memory = false;   // ranks sum in memory that they share; otherwise around a ring
+  double vote_seconds = 0;      // of the sum by which ranks agree to go on, once per step
+  Work load;                    // a worker of the loader, for a row
+  double base_bytes = 0;        // of a rank's process without tensors
+  double evaluation_bytes = 0;  // of a row of an evaluation, beyond what passes have left in the process
 
   /// For micro-batches of `rows` rows. Between the measured numbers of rows, and beyond them, it is linear in rows.
   /// Throws config_error if nothing was measured with so many threads, or no halves where they are needed.

@@ -49,7 +49,7 @@ class RankMemory {
 
   double bytes() const {
     const bool learns = planned_.emulation.learns();
-    return costs_.base_bytes + tensors(learns) + (learns ? most_alive_bytes() : 0) + batches();
+    return costs_.base_bytes + tensors(learns) + (learns ? most_alive_bytes() + evaluated_bytes() : 0) + batches();
   }
 
  private:
@@ -79,27 +79,42 @@ class RankMemory {
     return all + gradients * replicas + (learns ? slots : 0) + mapped;
   }
 
-  /// The most that the activations of micro-batches take at once, and what backward adds to them.
+  /// The most that the activations of micro-batches take at once, and what libraries need beside them.
   double most_alive_bytes() const {
     double alive = 0, most = 0;
     for (const auto& operation : shape_.schedules[static_cast<size_t>(pipe_rank_)]) {
       const BlockRange& blocks = blocks_of(operation.chunk);
-      double kept = 0, largest = 0;
-      for (size_t block = blocks.first; block < blocks.end; ++block) {
-        kept += costs_.activation_bytes[block] * rows();
-        largest = std::max(largest, costs_.output_bytes[block] * rows());
-      }
+      double kept = 0;
+      for (size_t block = blocks.first; block < blocks.end; ++block) kept += costs_.activation_bytes[block] * rows();
       const double input = rows() * (blocks.first == 0 ? 0 : costs_.output_bytes[blocks.first - 1]);
       if (operation.kind == kForward) {
         alive += operation.recomputes ? input : kept + input;
         most = std::max(most, alive + (operation.recomputes ? kept : 0));
       } else {
         if (operation.recomputes && operation.kind != kWeightGradient) alive += kept;
-        most = std::max(most, alive + 2 * largest);
+        most = std::max(most, alive);
         if (operation.kind != kInputGradient) alive -= kept + input;
       }
     }
-    return most * shape_.mesh.replicas;
+    const int threads = std::max(1, planned_.threads / shape_.mesh.replicas);
+    const double extra = costs_.pass(shape_.rows, threads, shape_.joins(), shape_.splits_backward).extra_bytes;
+    return (most + extra * share_of_largest()) * shape_.mesh.replicas;
+  }
+
+  /// The largest block of this rank beside the largest of the model, by their activations.
+  double share_of_largest() const {
+    double largest = 0;
+    for (const int part : shape_.placement.parts_of(pipe_rank_)) {
+      const auto& range = shape_.ranges[static_cast<size_t>(part)];
+      for (size_t block = range.first; block < range.end; ++block)
+        largest = std::max(largest, costs_.activation_bytes[block]);
+    }
+    return largest / *std::max_element(costs_.activation_bytes.begin(), costs_.activation_bytes.end());
+  }
+
+  /// What evaluations take beyond steps.
+  double evaluated_bytes() const {
+    return costs_.evaluation_bytes * static_cast<double>(planned_.evaluated_rows) * share_of_largest();
   }
 
   /// The slots of the loaders, of training and of evaluations.

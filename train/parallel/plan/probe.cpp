@@ -3,12 +3,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
-#include <unistd.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <optional>
+#include <string>
 
 #include "core/clock.h"
 #include "train/nn/model.h"
@@ -20,6 +22,22 @@
 
 namespace penstock::detail {
 namespace {
+
+/// A number of bytes in /proc/self/status: VmRSS, what of this process is in memory, or VmHWM, the most so far.
+double status_bytes(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name + ":")) return 1024 * std::stod(line.substr(name.size() + 1));
+  return 0;
+}
+
+/// From now on VmHWM counts from what is in memory now, without what was freed before. Where the kernel does not let a
+/// process do so, later peaks are too high.
+double restart_peak() {
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;
+  return status_bytes("VmRSS");
+}
 
 double seconds_since(int64_t start_ns) { return ms_since(start_ns) * 1e-3; }
 
@@ -50,6 +68,18 @@ class Pass {
     batch_.images = torch::randn(sizes, at::detail::createCPUGenerator(/*seed_val=*/0));
     batch_.labels = torch::arange(request.rows, torch::kInt64).remainder_(std::max<int64_t>(outputs_, 1));
     batch_.weights = torch::ones({request.rows});
+  }
+
+  /// What the process takes in two passes, without gradients: activations, and what libraries need beside them.
+  double extra_bytes() {
+    double gradients = 0;
+    for (auto& parameter : parameters_) {
+      parameter.mutable_grad().reset();
+      gradients += static_cast<double>(parameter.nbytes());
+    }
+    const double before = restart_peak();
+    for (int i = 0; i < 2; ++i) run(/*splits=*/false);
+    return std::max(0.0, status_bytes("VmHWM") - before - gradients);
   }
 
   Trial run(bool splits) {
@@ -193,6 +223,7 @@ PassCosts measure_pass(Comm& comm, Model& model, const Loss& loss, const ProbeOp
     one.backward = work_of(whole, [&](const Trial& trial) { return trial.blocks[block].backward; });
   }
   costs.loss = work_of(whole, [](const Trial& trial) { return trial.loss; });
+  costs.extra_bytes = pass.extra_bytes();
   if (!request.splits) return costs;
   const auto halves = measured(comm, options.pass_seconds, [&] { return pass.run(/*splits=*/true); });
   for (size_t block = 0; block < costs.blocks.size(); ++block) {
@@ -201,6 +232,24 @@ PassCosts measure_pass(Comm& comm, Model& model, const Loss& loss, const ProbeOp
     one.weight_gradient = work_of(halves, [&](const Trial& trial) { return trial.blocks[block].weight_gradient; });
   }
   return costs;
+}
+
+/// As in a run, evaluations come after steps and find the memory that these have freed.
+void measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& options, MachineCosts& costs) {
+  if (options.evaluated_rows == 0 || options.passes.empty()) return;
+  Pass pass(model, loss, options, options.passes.front());
+  pass.extra_bytes();
+  const double before = status_bytes("VmHWM");
+  at::NoGradGuard no_grad;
+  const RowScope rows(std::nullopt);
+  model.train(false);
+  auto sizes = options.picture;
+  sizes.insert(sizes.begin(), options.evaluated_rows);
+  model.forward(torch::zeros(sizes));
+  const double pictures = costs.picture_bytes * static_cast<double>(options.evaluated_rows);
+  costs.evaluation_bytes =
+      std::max(0.0, status_bytes("VmHWM") - before - pictures) / static_cast<double>(options.evaluated_rows);
+  model.train(true);
 }
 
 constexpr double kShort = 0.1;  // seconds for measuring what takes milliseconds
@@ -310,18 +359,12 @@ void measure_collectives(Comm& comm, MachineCosts& costs) {
   costs.vote_seconds = median(times);
 }
 
-/// What of this process is in memory.
-double resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  double pages = 0, resident = 0;
-  file >> pages >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
 }  // namespace
 
 MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options) {
   MachineCosts costs;
+  costs.picture_bytes = sizeof(float);
+  for (const int64_t size : options.picture) costs.picture_bytes *= static_cast<double>(size);
   double parameter_bytes = 0;
   for (const auto& parameter : model.parameters()) parameter_bytes += static_cast<double>(parameter.nbytes());
   model.train(true);
@@ -339,10 +382,16 @@ MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOption
       costs.output_bytes.push_back(static_cast<double>(x.nbytes()) / kRows);
     }
   }
-  costs.base_bytes = resident_bytes() - parameter_bytes;
+  costs.base_bytes = status_bytes("VmRSS") - parameter_bytes;
   measure_collectives(comm, costs);
   measure_update(comm, model, options, costs);
-  for (const auto& request : options.passes) costs.passes.push_back(measure_pass(comm, model, loss, options, request));
+  const double activations = std::accumulate(costs.activation_bytes.begin(), costs.activation_bytes.end(), 0.0);
+  for (const auto& request : options.passes) {
+    auto pass = measure_pass(comm, model, loss, options, request);
+    pass.extra_bytes = std::max(0.0, pass.extra_bytes - activations * static_cast<double>(request.rows));
+    costs.passes.push_back(std::move(pass));
+  }
+  measure_evaluation(model, loss, options, costs);
   return costs;
 }
 

@@ -29,12 +29,13 @@ struct ProbeOptions {
   std::vector<int64_t> picture;  // C x H x W
   int64_t outputs = 0;           // of the model
   OptimizerOptions optimizer = {};
-  double pass_seconds = 0.5;  // measuring a pass takes about so long, or a few passes if one takes longer
+  int64_t evaluated_rows = 0;  // of a batch of an evaluation; 0: nothing is evaluated
+  double pass_seconds = 0.5;   // measuring a pass takes about so long, or a few passes if one takes longer
 };
 
 /// Collective over two ranks or more, which are the processes that compute beside each other: rank 0 measures alone
-/// while the others wait, and then with all of them. At rank 0 the costs without `setting`, `cores`, `load` and
-/// `picture_bytes`; elsewhere nothing of use. Changes the model's weights.
+/// while the others wait, and then with all of them. At rank 0 the costs without `setting`, `cores` and `load`;
+/// elsewhere nothing of use. Changes the model's weights.
 MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options);
 
 }  // namespace detail

@@ -158,13 +158,14 @@ TEST(PredictionTest, MemoryHasParametersAndWhatIsAlive) {
   auto costs = ideal_machine(5, 100);
   costs.base_bytes = 1e6;
   costs.shares_memory = false;
-  // Parameters, gradients and one slot; activations of 4 rows, and twice the largest output.
-  const double single = 1e6 + 3 * 5 * 4 + 4 * (5 * 100) + 2 * 40;
+  costs.passes.front().extra_bytes = 7;  // for a row
+  // Parameters, gradients and one slot; activations of 4 rows.
+  const double single = 1e6 + 3 * 5 * 4 + 4 * (5 * 100 + 7);
   EXPECT_NEAR(predicted(planned("single", 1, 1, 4), costs).rank_bytes.front(), single, 1e-6);
   const auto pipeline = predicted(planned("pipeline(micro-batches=4)", 1, 5, 4), costs).rank_bytes;
   // Stage 0 of 1f1b keeps 4 micro-batches alive, the last stage one and its input.
-  EXPECT_NEAR(pipeline.front(), 1e6 + 3 * 4 + 4 * 100 + 2 * 10, 1e-6);
-  EXPECT_NEAR(pipeline.back(), 1e6 + 3 * 4 + 100 + 10 + 2 * 10, 1e-6);
+  EXPECT_NEAR(pipeline.front(), 1e6 + 3 * 4 + 4 * 100 + 7, 1e-6);
+  EXPECT_NEAR(pipeline.back(), 1e6 + 3 * 4 + 100 + 10 + 7, 1e-6);
 }
 
 TEST(PredictionTest, ModesOfWhichNothingIsKnownHaveNoShape) {
