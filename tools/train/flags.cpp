@@ -241,6 +241,11 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       ->default_str("20")
       ->option_text("[STEPS]")
       ->group(group);
+  app.add_option_function<std::string>(
+         "--predicted-step",
+         [&o](const std::string& text) { o.predicted_step_ns = parse_duration_ns("--predicted-step", text); },
+         "what `train plan-modes` has said that a step takes: the end of the run says how far off that was")
+      ->group(group);
 }
 
 /// `--save-every 100 steps` arrives as two words, "100 steps" as one.

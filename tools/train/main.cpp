@@ -8,6 +8,7 @@
 #include "tools/plugins.h"
 #include "tools/train/config_flags.h"
 #include "tools/train/flags.h"
+#include "tools/train/plan/plan_modes.h"
 #include "tools/train/study/study.h"
 #include "tools/train/verify/verify_modes.h"
 #include "train/run/program.h"
@@ -17,11 +18,12 @@ int main(int argc, char** argv) {
   penstock::keep_freed_memory();
   return penstock::run_tool("train", [&] {
     const std::string command = argc > 1 ? argv[1] : "";
-    const bool is_run = command != "study" && command != "verify-modes";
+    const bool is_run = command != "study" && command != "verify-modes" && command != "plan-modes";
     std::vector<std::string> words{argv, argv + argc};
     if (is_run) words = penstock::with_config(words);
     penstock::load_plugins(words, TORCH_VERSION);
     if (command == "study") return penstock::run_study(argc - 1, argv + 1);
+    if (command == "plan-modes") return penstock::run_plan_modes(argc - 1, argv + 1);
     if (command == "verify-modes") return penstock::run_verify_modes(argc - 1, argv + 1);
     std::vector<char*> pointers;
     for (auto& word : words) pointers.push_back(word.data());

@@ -125,6 +125,7 @@ std::vector<Flag> run_flags() {
       {"eval-at-end", kAgreedAside, [](Options o) -> FlagValue { return !o.evaluates_each_epoch; }},
       {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }, kFromOne},
       {"profile", kAgreedAside, [](Options o) -> FlagValue { return o.profile_steps; }},
+      {"predicted-step", kOwnAside, [](Options o) -> FlagValue { return concat(o.predicted_step_ns, "ns"); }},
       {"plugin", kTrained, [](Options o) -> FlagValue { return o.plugins; }},
       {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulation.step_ns, "ns"); }},
       {"emulate-load", kOwn, [](Options o) -> FlagValue { return concat(o.emulation.load_ns, "ns"); }},

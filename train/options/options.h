@@ -147,7 +147,8 @@ struct RunOptions {
   bool only_checks = false;      ///< --check: everything is opened, nothing is trained and written.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
-  int64_t profile_steps = 0;  ///< --profile; 0: none.
+  int64_t profile_steps = 0;      ///< --profile; 0: none.
+  int64_t predicted_step_ns = 0;  ///< --predicted-step: what a step was said to take; 0: nothing was.
 
   bool resumes_if_possible() const { return resume == "auto"; }
 };

@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -237,6 +238,16 @@ std::string add_waits(const RunMeasurement& run, const std::string& line_end, nl
     text += to_text(*slow) + line_end;
   }
   return text;
+}
+
+std::string add_predicted_step(int64_t predicted_ns, double step_ms, nlohmann::ordered_json& summary) {
+  if (predicted_ns == 0 || step_ms <= 0) return "";
+  const double predicted_ms = static_cast<double>(predicted_ns) * 1e-6, error = predicted_ms / step_ms - 1;
+  summary["predicted_step"] = {{"ms", predicted_ms}, {"measured_ms", step_ms}, {"error", error}};
+  char line[160];
+  std::snprintf(line, sizeof line, "prediction: a step takes %.3g ms; it took %.3g ms (the prediction is %.0f %% too %s)",
+                predicted_ms, step_ms, 100 * std::abs(error), error < 0 ? "fast" : "slow");
+  return std::string(line) + "\n";
 }
 
 std::string add_link(nlohmann::ordered_json& summary) {

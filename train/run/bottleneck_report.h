@@ -35,6 +35,10 @@ nlohmann::ordered_json bottleneck_json(const LoopMeasurement& run, const RunBott
 /// Adds to `summary` what the ranks waited for each other, and returns the lines about it, each with `line_end`.
 std::string add_waits(const RunMeasurement& run, const std::string& line_end, nlohmann::ordered_json& summary);
 
+/// Adds to `summary` what --predicted-step said of a step, and returns the line about it: "prediction: a step takes
+/// 123.0 ms; it took 127.0 ms (the prediction is 3 % too fast)"; "" where it said nothing.
+std::string add_predicted_step(int64_t predicted_ns, double step_ms, nlohmann::ordered_json& summary);
+
 /// Adds to `summary` what came from far away to this process since it began, and returns the line about it; "" where
 /// nothing did.
 std::string add_link(nlohmann::ordered_json& summary);

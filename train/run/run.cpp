@@ -336,6 +336,7 @@ class Run {
     summary["limit"] = bottleneck_json(run, bottleneck);
     summary["configuration"] = configuration;
     std::string text = bottleneck.sentence + "\n";
+    text += add_predicted_step(options_.predicted_step_ns, run.step_ms, summary);
     const auto log = [&](const std::string& line) { text += line + "\n"; };
     const Settings settings{
         {"workers", run.workers}, {"batch-size", options_.batch_size}, {"micro-batches", run.parallel.micro_batches}};

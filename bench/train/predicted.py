@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Predictions of `train plan-modes` beside what runs take: writes the tables and the chart of docs/reports/modes.md.
+
+    .venv/bin/python bench/train/predicted.py lenet resnet18 resnet18-224        the machine must be idle; half an hour
+
+For each setting the machine is measured once, before any mode runs; then each row runs, and its steps after the first ones
+count: the median over the records of metrics.jsonl. A table stands in the document between <!-- predicted-NAME --> and
+<!-- /predicted-NAME -->; what is between them is replaced. Results are kept in --out, so that the tables can be written again
+(--only-write) and a measurement that was stopped goes on.
+"""
+import argparse
+import itertools
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs/reports/modes.md"
+CHART = ROOT / "docs/reports/modes-predicted.svg"
+
+
+def split_sizes(cut, counts=(1, 2, 4, 8, 16, 32), schedule="gpipe"):
+    return [f"pipeline(cut={cut},schedule={schedule},micro-batches={count})" for count in counts]
+
+
+SETTINGS = {
+    "lenet": (["-a", "lenet", "-b", "64", "--data", "digits(count=12800)"], "1,2,4", "100",
+              ["single", "ddp", "zero", "zero(stage=2)", "mp", "pipeline", "pipeline(balance=time)", "pipeline(schedule=zero-bubble)",
+               "pipeline(data=2)", *split_sizes("conv2", (2, 8, 32))]),
+    "resnet18": (["-a", "resnet18", "-b", "64", "--data", "digits(count=768,size=64)"], "1,2,4", "2",
+                 ["single", "ddp", "zero", "zero(stage=2)", "mp(balance=time)", "pipeline", "pipeline(balance=time)",
+                  "pipeline(balance=time,schedule=gpipe,micro-batches=8)", "pipeline(balance=time,schedule=zero-bubble)",
+                  "pipeline(balance=time,schedule=interleaved)", "pipeline(balance=time,schedule=zb-v)",
+                  "pipeline(balance=time,schedule=dualpipe-v)", "pipeline(data=2)", *split_sizes("layer2")]),
+    "resnet18-224": (["-a", "resnet18", "-b", "32", "--data", "digits(count=192,size=224)"], "1,2", "1",
+                     ["single", "ddp", "zero", "mp(balance=time)", "pipeline(balance=time)",
+                      "pipeline(balance=time,schedule=gpipe,micro-batches=8)"]),
+}  # fmt: skip
+COMMON = ["--epochs", "1", "--device", "cpu", "--threads", "1", "--workers", "1", "--eval-at-end"]
+
+
+def quoted(word):
+    return word if re.fullmatch(r"[\w.,:=/+-]+", word) else f"'{word}'"
+
+
+def plan_command(name):
+    flags, ranks, _, modes = SETTINGS[name]
+    return ["train", "plan-modes", "--modes", ",".join(modes), "--nproc", ranks, *flags, *COMMON]
+
+
+def measure(options, name):
+    out = options.out / name
+    out.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if not (out / "plan.json").exists():
+        command = plan_command(name)
+        start = time.monotonic()
+        subprocess.run([options.bin / command[0], *command[1:], "--save-machine", out / "machine.json", "--json", out / "plan.json"],
+                       check=True, env=env)  # fmt: skip
+        (out / "seconds").write_text(f"{time.monotonic() - start:.1f}")
+    flags, _, freq, _ = SETTINGS[name]
+    for number, row in enumerate(json.loads((out / "plan.json").read_text())["rows"]):
+        folder = out / f"{number:02d}"
+        if "step_seconds" not in row or (folder / "summary.json").exists():
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        microseconds = f"{1e6 * row['step_seconds']:.0f}us"
+        done = subprocess.run([options.bin / "train", *flags, *COMMON, "--print-freq", freq, "--mode", row["mode"], "--nproc",
+                               str(row["ranks"]), "--predicted-step", microseconds, "--out", folder], env=env, capture_output=True,
+                              text=True)  # fmt: skip
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("prediction:", "train:", "[rank"))]
+        print(row["mode"], row["ranks"], *lines, sep=" | ", flush=True)
+
+
+def step_seconds(folder, batch_size):
+    """Median over the records, without the first one, in which kernels are prepared."""
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [record for record in records if record["kind"] == "step"][1:]
+    return statistics.median((record["load_ms"] + record["update_ms"]) * 1e-3 for record in steps)
+
+
+def results(options, name):
+    out = options.out / name
+    rows = []
+    for number, row in enumerate(json.loads((out / "plan.json").read_text())["rows"]):
+        folder = out / f"{number:02d}"
+        if "step_seconds" not in row or not (folder / "summary.json").exists():
+            continue
+        summary = json.loads((folder / "summary.json").read_text())
+        row["measured"] = step_seconds(folder, 64)
+        row["error"] = row["step_seconds"] / row["measured"] - 1
+        row["memory"] = max(row["rank_bytes"])
+        row["measured_memory"] = max(summary["peak_memory_bytes_of_ranks"])
+        row["memory_error"] = row["memory"] / row["measured_memory"] - 1
+        row["measured_bubble"] = summary.get("bubble", {}).get("measured")
+        rows.append(row)
+    return rows
+
+
+def seconds(value):
+    return f"{value * 1e3:.2f} ms" if value < 0.1 else f"{value:.3f} s"
+
+
+def wrong_pairs(rows):
+    """Pairs that differ by more than 10 % as measured, and those of them that are predicted in the other order."""
+    pairs = [(a, b) for a, b in itertools.combinations(rows, 2) if abs(math.log(a["measured"] / b["measured"])) > math.log(1.1)]
+    return len(pairs), sum((a["measured"] < b["measured"]) != (a["step_seconds"] < b["step_seconds"]) for a, b in pairs)
+
+
+def summary_of(rows):
+    errors, memory = [abs(row["error"]) for row in rows], [abs(row["memory_error"]) for row in rows]
+    count, wrong = wrong_pairs(rows)
+    return (f"Seconds per step: median error {statistics.median(errors):.0%}, worst {max(errors):.0%}. Memory: median error "
+            f"{statistics.median(memory):.0%}, worst {max(memory):.0%}. Of {count} pairs of modes that differ by more than 10 %, "
+            f"{count - wrong} are predicted in the order in which they are.").replace("%", " %").replace("10  %", "10 %")  # fmt: skip
+
+
+def table(rows):
+    text = ("| mode | ranks | predicted | measured | error | predicted memory | measured memory | error | predicted bubble | "
+            "measured bubble |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")  # fmt: skip
+    for row in rows:
+        bubble = "-" if row["measured_bubble"] is None else f"{100 * row['measured_bubble']:.0f} %"
+        text += (f"| {row['mode']} | {row['ranks']} | {seconds(row['step_seconds'])} | {seconds(row['measured'])} | "
+                 f"{100 * row['error']:+.0f} % | {row['memory'] / 1e6:.0f} MB | {row['measured_memory'] / 1e6:.0f} MB | "
+                 f"{100 * row['memory_error']:+.0f} % | {100 * row['bubble']:.0f} % | {bubble} |\n")  # fmt: skip
+    return text
+
+
+def chart(all_rows):
+    """Predicted over measured seconds, both logarithmic, with lines at 20 % to both sides."""
+    size, margin, colours = 420, 50, ["#1f77b4", "#d62728", "#2ca02c"]
+    values = [value for rows in all_rows.values() for row in rows for value in (row["measured"], row["step_seconds"])]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+
+    def place(value):
+        return margin + (math.log10(value) - low) / (high - low) * (size - 2 * margin)
+
+    def line(factor, dash):
+        a, b = 10.0**low, 10.0**high
+        return (f'<line x1="{place(a):.1f}" y1="{size - place(a * factor):.1f}" x2="{place(b):.1f}" y2="{size - place(b * factor):.1f}" '
+                f'stroke="#888" stroke-dasharray="{dash}"/>')  # fmt: skip
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" font-family="sans-serif" font-size="11">',
+             f'<rect width="{size}" height="{size}" fill="white"/>', line(1, "none"), line(1.2, "3"), line(1 / 1.2, "3")]  # fmt: skip
+    for power in range(low, high + 1):
+        at, label = place(10.0**power), f"{10.0**power:g} s"
+        parts.append(f'<text x="{at:.1f}" y="{size - margin + 16}" text-anchor="middle">{label}</text>')
+        parts.append(f'<text x="{margin - 6}" y="{size - at + 4:.1f}" text-anchor="end">{label}</text>')
+    for (name, rows), colour in zip(all_rows.items(), colours):
+        for row in rows:
+            title = f"{name}: {row['mode']}, {row['ranks']} ranks: {seconds(row['step_seconds'])} predicted, {seconds(row['measured'])}"
+            parts.append(f'<circle cx="{place(row["measured"]):.1f}" cy="{size - place(row["step_seconds"]):.1f}" r="3" fill="{colour}" '
+                         f'fill-opacity="0.7"><title>{title}</title></circle>')  # fmt: skip
+        parts.append(f'<text x="{margin + 6}" y="{margin + 14 * (1 + list(all_rows).index(name))}" '
+                     f'fill="{colour}">{name}</text>')  # fmt: skip
+    parts.append(f'<text x="{size / 2}" y="{size - 12}" text-anchor="middle">measured seconds per step</text>')
+    parts.append(f'<text x="14" y="{size / 2}" text-anchor="middle" transform="rotate(-90 14 {size / 2})">predicted</text>')
+    CHART.write_text("\n".join(parts + ["</svg>\n"]))
+
+
+def write(options, names):
+    all_rows = {name: results(options, name) for name in SETTINGS if (options.out / name / "plan.json").exists()}
+    document = DOCUMENT.read_text()
+    for name in names:
+        command, rows = " ".join(map(quoted, plan_command(name))), all_rows[name]
+        took = (options.out / name / "seconds").read_text()
+        block = f"    {command}\n\nThe prediction of all rows took {took} s. {summary_of(rows)}\n\n{table(rows)}"
+        pattern = re.compile(rf"<!-- predicted-{name} -->\n.*?<!-- /predicted-{name} -->", re.DOTALL)
+        assert len(pattern.findall(document)) == 1, f"docs/reports/modes.md has no one place for predicted-{name}"
+        document = pattern.sub(lambda _, n=name, b=block: f"<!-- predicted-{n} -->\n{b}<!-- /predicted-{n} -->", document)
+        print(block)
+    DOCUMENT.write_text(document)
+    chart(all_rows)
+    print("all:", summary_of([row for rows in all_rows.values() for row in rows]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", choices=SETTINGS)
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "runs/predicted", help="folder of the runs")
+    parser.add_argument("--only-write", action="store_true", help="run nothing")
+    options = parser.parse_args()
+    for name in options.names:
+        if not options.only_write:
+            measure(options, name)
+    write(options, options.names)
+
+
+if __name__ == "__main__":
+    main()

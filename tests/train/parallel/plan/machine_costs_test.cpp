@@ -1,0 +1,81 @@
+// Machine costs: between measured numbers of rows, and through a file.
+#include "train/parallel/plan/machine_costs.h"
+
+#include <gmock/gmock.h>
+
+#include "core/error.h"
+
+namespace penstock::detail {
+namespace {
+
+PassCosts pass_of(int64_t rows, double forward, bool joins = false) {
+  PassCosts pass;
+  pass.rows = rows;
+  pass.joins = joins;
+  pass.blocks.resize(1);
+  pass.blocks.front().forward = {forward, 2 * forward};
+  return pass;
+}
+
+MachineCosts costs_of(std::vector<PassCosts> passes) {
+  MachineCosts costs;
+  costs.passes = std::move(passes);
+  costs.activation_bytes = costs.output_bytes = {1};
+  return costs;
+}
+
+double forward_of(const MachineCosts& costs, int64_t rows, bool joins = false) {
+  const auto pass = costs.pass(rows, 1, joins, /*splits=*/false);
+  EXPECT_EQ(pass.blocks[0].forward.beside, 2 * pass.blocks[0].forward.alone);
+  return pass.blocks[0].forward.alone;
+}
+
+TEST(MachineCostsTest, TimesAreLinearInRowsBetweenThoseThatWereMeasured) {
+  const auto costs = costs_of({pass_of(16, 17), pass_of(4, 5)});
+  EXPECT_DOUBLE_EQ(forward_of(costs, 4), 5);
+  EXPECT_DOUBLE_EQ(forward_of(costs, 10), 11);
+  EXPECT_DOUBLE_EQ(forward_of(costs, 32), 33);
+  EXPECT_DOUBLE_EQ(forward_of(costs, 1), 2);
+  EXPECT_DOUBLE_EQ(forward_of(costs_of({pass_of(16, 8)}), 4), 2);  // one alone: in proportion
+}
+
+TEST(MachineCostsTest, MicroBatchesThatJoinGradientsHaveTheirOwnTimes) {
+  const auto costs = costs_of({pass_of(4, 5), pass_of(4, 3, /*joins=*/true)});
+  EXPECT_DOUBLE_EQ(forward_of(costs, 4), 5);
+  EXPECT_DOUBLE_EQ(forward_of(costs, 4, /*joins=*/true), 3);
+  EXPECT_DOUBLE_EQ(forward_of(costs_of({pass_of(4, 5)}), 4, /*joins=*/true), 5);  // where nobody measured them
+}
+
+TEST(MachineCostsTest, WhatWasNotMeasuredIsRefused) {
+  const auto costs = costs_of({pass_of(4, 5)});
+  EXPECT_THROW(costs.pass(4, /*threads=*/2, false, false), Error);
+  EXPECT_THROW(costs.pass(4, 1, false, /*splits=*/true), Error);
+}
+
+TEST(MachineCostsTest, AFileGivesWhatWasWritten) {
+  auto costs = costs_of({pass_of(4, 5), pass_of(16, 8, true)});
+  costs.setting = "a \"model\"";
+  costs.sum = {.seconds = 1, .seconds_per_byte = 2, .cores = 3};
+  const auto text = to_json(costs);
+  EXPECT_EQ(to_json(costs_from_json(text, "file")), text);
+}
+
+TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
+  const auto said = [](const std::string& text) {
+    try {
+      costs_from_json(text, "m.json");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_THAT(said("{"), testing::StartsWith("m.json: "));
+  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 1"));
+  auto costs = costs_of({pass_of(4, 5)});
+  costs.passes.front().blocks.clear();
+  EXPECT_THAT(said(to_json(costs)), testing::StartsWith("m.json: a pass of 4 rows has 0 blocks; expected"));
+}
+
+}  // namespace
+}  // namespace penstock::detail

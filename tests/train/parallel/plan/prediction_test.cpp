@@ -1,0 +1,178 @@
+// Predictions: against numbers that one can work out on paper, and against the simulation of schedules.
+#include "train/parallel/plan/prediction.h"
+
+#include <gmock/gmock.h>
+
+#include "core/error.h"
+#include "core/spec.h"
+#include "train/nn/model.h"
+#include "train/parallel/pipeline/timeline.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr double kForward = 1, kBackward = 2;  // seconds of a block for a micro-batch of one row
+
+/// A machine on which nothing but blocks takes time, in proportion to rows.
+MachineCosts ideal_machine(size_t blocks, double cores) {
+  MachineCosts costs;
+  costs.cores = cores;
+  PassCosts pass;
+  pass.rows = 1;
+  pass.splits = true;
+  pass.blocks.resize(blocks);
+  for (auto& block : pass.blocks)
+    block = {
+        {kForward, kForward}, {kBackward, kBackward}, {kBackward / 2, kBackward / 2}, {kBackward / 2, kBackward / 2}};
+  costs.passes = {pass};
+  costs.activation_bytes = std::vector<double>(blocks, 100);
+  costs.output_bytes = std::vector<double>(blocks, 10);
+  costs.shares_memory = true;
+  return costs;
+}
+
+/// Parameters of 4 bytes in each block.
+std::vector<ParameterFacts> parameters_of(size_t blocks, int64_t bytes = 4) {
+  std::vector<ParameterFacts> parameters;
+  for (size_t block = 0; block < blocks; ++block) parameters.push_back({.block = block, .bytes = bytes});
+  return parameters;
+}
+
+PlannedMode planned(const std::string& mode, int data, int pipe, int64_t batch_size) {
+  return {.spec = parse_spec("mode", mode),
+          .mesh = {.data = data, .pipe = pipe},
+          .batch_size = batch_size,
+          .workers = 0,
+          .optimizer_slots = 1};
+}
+
+/// LeNet, of which only the number of blocks counts here.
+const Model& lenet() {
+  static const auto model = make_model_of("lenet", ModelShape{});
+  return *model;
+}
+size_t block_count() { return lenet().blocks().size(); }
+
+Prediction predicted(const PlannedMode& mode, const MachineCosts& costs, int64_t parameter_bytes = 4) {
+  const auto shape = shape_of_step(mode, lenet(), &costs);
+  if (!shape) throw bug_error("the mode has no prediction");
+  return predict(mode, *shape, costs, parameters_of(block_count(), parameter_bytes));
+}
+
+TEST(PredictionTest, SingleTakesTheSumOfItsBlocks) {
+  const auto costs = ideal_machine(block_count(), 1);
+  const double blocks = static_cast<double>(block_count());
+  EXPECT_NEAR(predicted(planned("single", 1, 1, 8), costs).step_seconds, 8 * 3 * blocks, 1e-6);
+  EXPECT_NEAR(predicted(planned("single(accumulate=4)", 1, 1, 8), costs).step_seconds, 8 * 3 * blocks, 1e-6);
+}
+
+TEST(PredictionTest, DdpDividesTheRowsOverCoresThatThereAre) {
+  const double blocks = static_cast<double>(block_count());
+  EXPECT_NEAR(predicted(planned("ddp", 4, 1, 8), ideal_machine(block_count(), 4)).step_seconds, 2 * 3 * blocks, 1e-6);
+  EXPECT_NEAR(predicted(planned("ddp", 4, 1, 8), ideal_machine(block_count(), 2)).step_seconds, 4 * 3 * blocks, 1e-6);
+}
+
+TEST(PredictionTest, SumsHideBehindBackwardUpToTheLastBucket) {
+  auto costs = ideal_machine(block_count(), 100);
+  constexpr int64_t kBytes = 1 << 20;         // as much as the first bucket takes, and the last one
+  costs.sum.seconds_per_byte = 0.5 / kBytes;  // half a second for a bucket
+  const auto prediction = predicted(planned("ddp", 2, 1, 2), costs, kBytes);
+  const double compute = 3.0 * static_cast<double>(block_count());
+  EXPECT_NEAR(prediction.step_seconds, compute + 0.5, 1e-6);
+  EXPECT_NEAR(prediction.exposed_communication, 0.5 / (compute + 0.5), 1e-6);
+}
+
+TEST(PredictionTest, AVoteIsWaitedForOneStepLater) {
+  auto costs = ideal_machine(block_count(), 100);
+  const double compute = 3.0 * static_cast<double>(block_count());
+  costs.vote_seconds = compute / 2;
+  EXPECT_NEAR(predicted(planned("ddp", 2, 1, 2), costs).step_seconds, compute, 1e-6);
+  costs.vote_seconds = 2 * compute;
+  EXPECT_NEAR(predicted(planned("ddp", 2, 1, 2), costs).step_seconds, 2 * compute, 1e-6);
+}
+
+TEST(PredictionTest, PipelinesOfEqualStagesHaveTheBubbleOfTheirSchedule) {
+  // Five blocks over five ranks: one each.
+  ASSERT_EQ(block_count(), 5U);
+  const auto costs = ideal_machine(5, 100);
+  for (const char* mode : {"pipeline(schedule=gpipe,micro-batches=8)", "pipeline(micro-batches=8)",
+                           "pipeline(schedule=zero-bubble,micro-batches=8)", "mp"}) {
+    const auto plan = planned(mode, 1, 5, 8);
+    const auto shape = shape_of_step(plan, lenet(), &costs);
+    ASSERT_TRUE(shape) << mode;
+    const auto timeline = simulate(shape->schedules, shape->placement);
+    const auto prediction = predicted(plan, costs);
+    const double unit = static_cast<double>(shape->rows) * kForward;
+    if (std::string(mode).find("zero-bubble") == std::string::npos) {
+      EXPECT_NEAR(prediction.step_seconds, static_cast<double>(timeline.end) * unit, 1e-6) << mode;
+      EXPECT_NEAR(prediction.bubble, timeline.bubble(), 1e-6) << mode;
+    } else {  // the first stage computes both halves of a backward in the second one, and waits less
+      EXPECT_LE(prediction.step_seconds, static_cast<double>(timeline.end) * unit + 1e-6) << mode;
+    }
+  }
+}
+
+TEST(PredictionTest, TheSlowestStageSetsThePaceOfAPipeline) {
+  auto costs = ideal_machine(5, 100);
+  costs.passes.front().blocks[2].forward = {10, 10};
+  costs.passes.front().blocks[2].backward = {20, 20};
+  // 32 micro-batches of 30 s at the slow stage; 6 s before the first one reaches it and after the last one has left it
+  // are hidden by nothing.
+  const auto prediction = predicted(planned("pipeline(micro-batches=32)", 1, 5, 32), costs);
+  EXPECT_NEAR(prediction.step_seconds, 32 * 30 + 6, 1e-6);
+}
+
+TEST(PredictionTest, MessagesAreNotHidden) {
+  auto costs = ideal_machine(5, 100);
+  costs.message = {.seconds = 0.25};
+  const double without = 5 * 3;
+  EXPECT_NEAR(predicted(planned("mp", 1, 5, 1), costs).step_seconds, without + 8 * 0.25, 1e-6);
+}
+
+TEST(PredictionTest, AnEmulatedStepIsDividedAsTheModeDividesIt) {
+  auto costs = ideal_machine(5, 1);
+  costs.passes.clear();
+  auto plan = planned("ddp", 4, 1, 8);
+  plan.emulation = {.step_ns = 1'000'000'000};
+  EXPECT_NEAR(predicted(plan, costs).step_seconds, 0.25, 1e-6);
+  auto pipeline = planned("pipeline(schedule=gpipe,micro-batches=1)", 1, 5, 8);
+  pipeline.emulation = {.step_ns = 1'000'000'000,
+                        .network = NetworkModel{.delay_ns = 10'000'000, .bytes_per_second = 1e6}};
+  // 8 messages of 10 bytes for each of 8 rows, with a delay each.
+  EXPECT_NEAR(predicted(pipeline, costs).step_seconds, 1 + 8 * (0.01 + 80 / 1e6), 1e-6);
+}
+
+TEST(PredictionTest, TheLoaderHoldsUpStepsThatAreShorterThanItsBatches) {
+  auto costs = ideal_machine(5, 100);
+  costs.load = {100, 100};
+  auto plan = planned("single", 1, 1, 1);
+  plan.workers = 1;
+  const auto prediction = predicted(plan, costs);
+  EXPECT_NEAR(prediction.step_seconds, 100, 1e-6);
+  EXPECT_NEAR(prediction.load_wait, 0.85, 1e-6);
+  plan.workers = 0;
+  EXPECT_NEAR(predicted(plan, costs).step_seconds, 115, 1e-6);
+}
+
+TEST(PredictionTest, MemoryHasParametersAndWhatIsAlive) {
+  auto costs = ideal_machine(5, 100);
+  costs.base_bytes = 1e6;
+  costs.shares_memory = false;
+  costs.passes.front().extra_bytes = 7;  // for a row
+  // Parameters, gradients and one slot; activations of 4 rows.
+  const double single = 1e6 + 3 * 5 * 4 + 4 * (5 * 100 + 7);
+  EXPECT_NEAR(predicted(planned("single", 1, 1, 4), costs).rank_bytes.front(), single, 1e-6);
+  const auto pipeline = predicted(planned("pipeline(micro-batches=4)", 1, 5, 4), costs).rank_bytes;
+  // Stage 0 of 1f1b keeps 4 micro-batches alive, the last stage one and its input.
+  EXPECT_NEAR(pipeline.front(), 1e6 + 3 * 4 + 4 * 100 + 7, 1e-6);
+  EXPECT_NEAR(pipeline.back(), 1e6 + 3 * 4 + 100 + 10 + 7, 1e-6);
+}
+
+TEST(PredictionTest, ModesOfWhichNothingIsKnownHaveNoShape) {
+  const auto costs = ideal_machine(5, 1);
+  for (const char* mode : {"zero(stage=3)", "ddp(compress=fp16)", "ddp(sync-bn=true)", "zero(step-in-backward=true)"})
+    EXPECT_FALSE(shape_of_step(planned(mode, 2, 1, 4), lenet(), &costs)) << mode;
+}
+
+}  // namespace
+}  // namespace penstock::detail

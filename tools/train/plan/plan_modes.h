@@ -1,0 +1,10 @@
+// train plan-modes: how fast modes will be, and the command of the fastest.
+#pragma once
+
+namespace penstock {
+
+/// Returns the exit code: 1 if no mode fits into --memory, or none has a prediction. Throws what is wrong with the
+/// command line, the data and the files.
+int run_plan_modes(int argc, char** argv);
+
+}  // namespace penstock

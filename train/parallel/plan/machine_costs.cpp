@@ -1,0 +1,98 @@
+// Machine costs: between what was measured, and as JSON.
+#include "train/parallel/plan/machine_costs.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json_text.h"
+#include "core/number_text.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+
+using Json = nlohmann::json;
+
+// In this namespace, where the library looks for them. The names in the file are those of the members.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, blocks, loss, extra_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineCost, seconds, seconds_per_byte, cores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activation_bytes, output_bytes, picture_bytes,
+                                   update, touch, sum, gather, scatter, message, ranks, shares_memory, vote_seconds,
+                                   load, base_bytes, evaluation_bytes)
+
+namespace {
+
+constexpr int kFormat = 1;
+
+/// `low` and `high` were measured; never less than nothing.
+Work between(const Work& low, const Work& high, double place) {
+  const auto mix = [place](double a, double b) { return std::max(0.0, a + (b - a) * place); };
+  return {mix(low.alone, high.alone), mix(low.beside, high.beside)};
+}
+
+PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
+  PassCosts pass = low;
+  pass.rows = rows;
+  // From one measurement alone, time is proportional to rows.
+  const double place = low.rows == high.rows
+                           ? static_cast<double>(rows) / static_cast<double>(low.rows)
+                           : static_cast<double>(rows - low.rows) / static_cast<double>(high.rows - low.rows);
+  const auto at = [&](const Work& a, const Work& b) {
+    return low.rows == high.rows ? a * place : between(a, b, place);
+  };
+  for (size_t block = 0; block < pass.blocks.size(); ++block) {
+    const BlockWork &a = low.blocks[block], &b = high.blocks[block];
+    pass.blocks[block] = {at(a.forward, b.forward), at(a.backward, b.backward), at(a.input_gradient, b.input_gradient),
+                          at(a.weight_gradient, b.weight_gradient)};
+  }
+  pass.loss = at(low.loss, high.loss);
+  pass.extra_bytes = at({low.extra_bytes, 0}, {high.extra_bytes, 0}).alone;
+  return pass;
+}
+
+}  // namespace
+
+PassCosts MachineCosts::pass(int64_t rows, int threads, bool joins, bool splits) const {
+  std::vector<const PassCosts*> known;
+  for (const auto& one : passes)
+    if (one.threads == threads && one.joins == joins && (one.splits || !splits)) known.push_back(&one);
+  if (known.empty() && joins) return pass(rows, threads, /*joins=*/false, splits);
+  if (known.empty())
+    throw config_error(concat("plan-modes: nothing was measured with ", count_text(threads, "thread"),
+                              splits ? " and halves of backward" : "", "; expected a --machine with that"));
+  std::sort(known.begin(), known.end(), [](const auto* a, const auto* b) { return a->rows < b->rows; });
+  const auto above = std::find_if(known.begin(), known.end(), [rows](const auto* one) { return one->rows >= rows; });
+  if (above != known.end() && (*above)->rows == rows) return **above;
+  if (known.size() == 1) return between(*known.front(), *known.front(), rows);
+  const auto high = above == known.end() ? known.end() - 1 : above == known.begin() ? known.begin() + 1 : above;
+  return between(**(high - 1), **high, rows);
+}
+
+std::string to_json(const MachineCosts& costs) {
+  Json json{{"format", kFormat}};
+  json.update(Json(costs));
+  return json_text(json, 1) + "\n";
+}
+
+MachineCosts costs_from_json(const std::string& text, const std::string& where) {
+  try {
+    const auto json = Json::parse(text);
+    if (const auto format = json.at("format").get<int>(); format != kFormat)
+      throw corrupt_error(concat(where, ": is of format ", format, "; expected ", kFormat));
+    auto costs = json.get<MachineCosts>();
+    const size_t blocks = costs.activation_bytes.size();
+    if (blocks == 0 || costs.output_bytes.size() != blocks || costs.cores < 1)
+      throw corrupt_error(concat(where, ": has no blocks or cores; expected what --save-machine writes"));
+    for (const auto& pass : costs.passes)
+      if (pass.blocks.size() != blocks || pass.rows < 1)
+        throw corrupt_error(concat(where, ": a pass of ", pass.rows, " rows has ", pass.blocks.size(),
+                                   " blocks; expected 1 row or more and ", blocks));
+    return costs;
+  } catch (const Json::exception& error) {
+    throw corrupt_error(concat(where, ": ", shortened(error.what()), "; expected what --save-machine writes"));
+  }
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,67 @@
+// Machine costs: what a machine takes for the pieces of which every step is made, as measured there.
+//
+// Lives here: how long a step of a mode will take and how much memory its ranks will have, before it runs: what is
+// measured, which tasks a step consists of, and the simulation of them.
+// Not here: the schedules (schedules), and the closed formulas of a study (tools/train/study/predicted_step.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/parallel/plan/task_times.h"
+
+namespace penstock::detail {
+
+/// One block of the model, for one micro-batch.
+struct BlockWork {
+  Work forward, backward;
+  Work input_gradient, weight_gradient;  // the halves of a backward; 0 where they were not measured
+};
+
+/// Micro-batches of `rows` rows that pass through the whole model, block after block.
+struct PassCosts {
+  int64_t rows = 0;
+  int threads = 1;      // of one rank
+  bool joins = false;   // several micro-batches, whose gradients of large weights are made together
+  bool splits = false;  // the halves of backward were measured
+  std::vector<BlockWork> blocks;
+  Work loss;
+  double extra_bytes = 0;  // that the process takes in a pass beside activations and gradients
+};
+
+/// Seconds of something with `bytes`: seconds + bytes * seconds_per_byte.
+struct LineCost {
+  double seconds = 0, seconds_per_byte = 0;
+  double cores = 1;  // busy meanwhile, over all ranks that take part
+
+  double at(double bytes) const { return seconds + bytes * seconds_per_byte; }
+};
+
+/// Everything that a prediction needs to know of a machine, with one model, size of pictures and optimiser.
+struct MachineCosts {
+  std::string setting;  // "resnet18, 3 x 64 x 64, sgd, on Xeon": what was measured
+  double cores = 1;
+  std::vector<PassCosts> passes;
+  std::vector<double> activation_bytes;  // one entry per block: what backward needs of a row
+  std::vector<double> output_bytes;      // the same: of the output for a row
+  double picture_bytes = 0;              // of a row that goes into the first block
+  Work update, touch;  // per byte of parameters: the update; setting gradients to 0 and adding to them
+  LineCost sum, gather, scatter, message;  // by the bytes of the tensor; sums and gathers over `ranks` ranks
+  int ranks = 2;
+  bool shares_memory = false;   // ranks sum in memory that they share; otherwise around a ring
+  double vote_seconds = 0;      // of the sum by which ranks agree to go on, once per step
+  Work load;                    // a worker of the loader, for a row
+  double base_bytes = 0;        // of a rank's process without tensors
+  double evaluation_bytes = 0;  // of a row of an evaluation, beyond what passes have left in the process
+
+  /// For micro-batches of `rows` rows. Between the measured numbers of rows, and beyond them, it is linear in rows.
+  /// Throws config_error if nothing was measured with so many threads, or no halves where they are needed.
+  PassCosts pass(int64_t rows, int threads, bool joins, bool splits) const;
+};
+
+std::string to_json(const MachineCosts& costs);
+/// Throws corrupt_error that names `where` for anything that to_json() does not write.
+MachineCosts costs_from_json(const std::string& text, const std::string& where);
+
+}  // namespace penstock::detail

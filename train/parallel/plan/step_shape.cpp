@@ -1,0 +1,105 @@
+// Step shape: by the keys of the mode.
+#include "train/parallel/plan/step_shape.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "train/nn/model.h"
+#include "train/parallel/modes/mode_keys.h"
+#include "train/parallel/modes/pipeline_plan.h"
+#include "train/parallel/pipeline/block_costs.h"
+#include "train/parallel/pipeline/stage_cuts.h"
+
+namespace penstock::detail {
+namespace {
+
+int64_t divided(int64_t rows, int64_t parts) { return (rows + parts - 1) / parts; }
+
+/// Every rank holds the model.
+StepShape of_copies(const PlannedMode& planned, const Model& model, int stage) {
+  const Mesh& mesh = planned.mesh;
+  const int micro_batches = planned.spec.get("accumulate", 1);
+  StepShape shape{.mesh = mesh, .micro_batches = micro_batches, .ranges = {{0, model.blocks().size()}}};
+  shape.rows = divided(planned.batch_size, int64_t{mesh.data} * mesh.replicas * micro_batches);
+  shape.schedules = {accumulation(micro_batches)};
+  shape.sharded_stage = stage;
+  return shape;
+}
+
+/// What a block costs, as its mode would measure it.
+std::vector<BlockCost> costs_of(const MachineCosts& costs, const StepShape& shape, int threads) {
+  std::vector<BlockCost> list;
+  const auto pass = costs.pass(shape.rows, threads, shape.joins(), /*splits=*/false);
+  for (size_t block = 0; block < pass.blocks.size(); ++block)
+    list.push_back({1e3 * (pass.blocks[block].forward.alone + pass.blocks[block].backward.alone),
+                    costs.activation_bytes[block] * static_cast<double>(shape.rows)});
+  return list;
+}
+
+std::vector<BlockRange> ranges_of(const PlannedMode& planned, const Model& model, const StepShape& shape,
+                                  const MachineCosts* costs) {
+  const std::string cut = planned.spec.get("cut", ""), where = flag(planned.spec);
+  if (!cut.empty()) return cut_at(model, where, split(cut, ':'));
+  const auto parts = static_cast<size_t>(shape.placement.part_count());
+  const size_t blocks = model.blocks().size();
+  if (parts > blocks)
+    throw config_error(concat(where, ": ", parts, " stages of a model of ", blocks, " blocks; expected fewer stages"));
+  const Balance balance = balance_named(where, planned.spec.get("balance", "parameters"));
+  if (balance == Balance::kParameters || costs == nullptr) return balanced(blocks, parts, part_parameters(model));
+  const auto measured = costs_of(*costs, shape, planned.threads);
+  if (balance == Balance::kTime) return balanced(blocks, parts, part_ms(measured));
+  std::vector<int> alive;
+  for (int part = 0; part < shape.placement.part_count(); ++part) {
+    const int rank = shape.placement.rank_of(part), chunks = static_cast<int>(shape.placement.parts_of(rank).size());
+    alive.push_back((most_alive(shape.schedules[static_cast<size_t>(rank)]) + chunks - 1) / chunks);
+  }
+  const int copies = shape.mesh.data;
+  const double beside = 1.0 / (shape.sharded_stage == 2 ? copies : 1) +
+                        static_cast<double>(planned.optimizer_slots) / (shape.sharded_stage > 0 ? copies : 1);
+  return balanced(blocks, parts, part_bytes(model, measured, alive, beside));
+}
+
+StepShape of_parts(const PlannedMode& planned, const Model& model, const MachineCosts* costs) {
+  const SchedulePlan plan = plan_of(planned.spec, planned.mesh);
+  StepShape shape{.mesh = planned.mesh, .micro_batches = plan.micro_batches, .placement = placement_of(plan)};
+  shape.rows = divided(divided(planned.batch_size, planned.mesh.data), plan.micro_batches);
+  shape.schedules = schedules_of(plan);
+  for (const auto& schedule : shape.schedules)
+    for (const auto& operation : schedule) shape.splits_backward |= operation.kind == Operation::Kind::kInputGradient;
+  if (planned.spec.name() == "pipeline") shape.sharded_stage = planned.spec.get("zero", 0);
+  shape.ranges = ranges_of(planned, model, shape, costs);
+  return shape;
+}
+
+}  // namespace
+
+std::vector<ParameterFacts> facts_of(const Model& model) {
+  std::vector<ParameterFacts> facts;
+  for (const auto& item : model.named_parameters()) {
+    const auto& tensor = item.value();
+    facts.push_back({block_of(model, item.key()), tensor.numel() * static_cast<int64_t>(tensor.element_size()),
+                     tensor.requires_grad()});
+  }
+  return facts;
+}
+
+std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs) {
+  const Spec& spec = planned.spec;
+  const std::string& name = spec.name();
+  if (planned.mesh.shards > 0) return std::nullopt;
+  if (name == "single") return of_copies(planned, model, 0);
+  if (name == "dp" && planned.mesh.gpus.empty())
+    return StepShape{.mesh = planned.mesh,
+                     .rows = divided(planned.batch_size, planned.mesh.replicas),
+                     .ranges = {{0, model.blocks().size()}},
+                     .schedules = {accumulation(1)}};
+  if (name == "mp" || name == "pipeline") return of_parts(planned, model, costs);
+  if (name != "ddp" && name != "zero") return std::nullopt;
+  if (spec.get("sync-bn", false) || spec.get("step-in-backward", false)) return std::nullopt;
+  if (name == "ddp" && spec.has("compress")) return std::nullopt;
+  const int stage = name == "zero" ? spec.get("stage", 1) : 0;
+  if (stage == 3) return std::nullopt;
+  return of_copies(planned, model, stage);
+}
+
+}  // namespace penstock::detail

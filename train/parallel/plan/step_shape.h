@@ -1,0 +1,60 @@
+// Step shape: what a mode makes of a step, over all ranks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/spec.h"
+#include "train/comm/emulation.h"
+#include "train/parallel/pipeline/rank_schedules.h"
+#include "train/parallel/plan/machine_costs.h"
+#include "train/parallel/strategy/mesh.h"
+#include "train/parallel/strategy/model_part.h"
+
+namespace penstock {
+
+class Model;
+
+namespace detail {
+
+/// One mode over some ranks, as a user asks for it.
+struct PlannedMode {
+  Spec spec;  // with the keys of its mode
+  Mesh mesh;
+  int64_t batch_size = 0;  // over all ranks
+  int threads = 1, workers = 0, prefetch = 4;
+  int optimizer_slots = 1;
+  int64_t evaluated_rows = 0;  // of a rank, in a batch of an evaluation; 0: nothing is evaluated
+  Emulation emulation = {};
+};
+
+/// What a prediction needs to know of the model.
+struct ParameterFacts {
+  size_t block = 0;
+  int64_t bytes = 0;
+  bool is_trained = true;
+};
+std::vector<ParameterFacts> facts_of(const Model& model);
+
+struct StepShape {
+  Mesh mesh;
+  int64_t rows = 0;  // of a micro-batch
+  int micro_batches = 1;
+  Placement placement = Placement();
+  std::vector<BlockRange> ranges = {};   // one entry per part
+  std::vector<Schedule> schedules = {};  // one entry per rank of a copy
+  int sharded_stage = 0;                 // of ZeRO, over the copies
+  bool splits_backward = false;
+
+  bool joins() const { return micro_batches > 1; }
+};
+
+/// None for a mode, or a key of it, of which nothing is known here: of plug-ins, and those that PARALLEL lists. With
+/// balance=time or memory the parts are those that `costs` give; null: not needed. Throws config_error as the mode
+/// does.
+std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs);
+
+}  // namespace detail
+}  // namespace penstock
