@@ -124,7 +124,7 @@ void print_plan(const PlanArguments& arguments, const Planned& source, const std
   }
   std::printf("run: %s --out OUT %s%s%s\n", source.command.c_str(), flags.c_str(),
               arguments.sixteen_bit == "refuse" ? "" : concat(" --sixteen-bit ", arguments.sixteen_bit).c_str(),
-              arguments.far.shards > 0 ? concat(" --shards ", arguments.far.shards).c_str() : "");
+              arguments.far.shards ? concat(" --shards ", *arguments.far.shards).c_str() : "");
 }
 
 int run_plan(const PlanArguments& arguments) {
