@@ -27,6 +27,10 @@ void check_tied(const std::string& arch, const Model& model) {
 
 }  // namespace
 
+void Model::wrap_blocks(const std::function<BlockForward(size_t, BlockForward)>& wrap) {
+  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i].forward = wrap(i, std::move(blocks_[i].forward));
+}
+
 void Model::freeze(const std::string& module) {
   const auto parameters = named_parameters();
   if (auto* parameter = parameters.find(module)) {

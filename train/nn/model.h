@@ -39,6 +39,9 @@ class Model : public torch::nn::Module {
     return x;
   }
   const std::vector<Block>& blocks() const { return blocks_; }
+  /// From now on block i runs `wrap(i, what it ran)`.
+  using BlockForward = decltype(Block::forward);
+  void wrap_blocks(const std::function<BlockForward(size_t block, BlockForward forward)>& wrap);
 
   /// Freezes the module or parameter with this path ("layer1", "layer4.0"). From now on its parameters get no gradient,
   /// so that strategies leave them out, and it stays in evaluation mode: its BatchNorm normalises by its running

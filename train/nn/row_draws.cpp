@@ -52,6 +52,7 @@ RowScope::RowScope(const std::optional<BatchRows>& rows)
     : rows_(rows), before_(std::exchange(t_rows, rows_ ? &*rows_ : nullptr)) {}
 RowScope::~RowScope() { t_rows = before_; }
 bool RowScope::has_rows() { return t_rows != nullptr; }
+const BatchRows* RowScope::rows() { return t_rows; }
 
 Tensor detail::keep_factors(const Tensor& x, double rate, uint32_t layer, bool per_element) {
   const at::NoGradGuard no_grad;

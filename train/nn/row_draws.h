@@ -22,7 +22,8 @@ class RowScope {
   ~RowScope();
   RowScope(const RowScope&) = delete;
   RowScope& operator=(const RowScope&) = delete;
-  static bool has_rows();  ///< Of this thread, now.
+  static bool has_rows();          ///< Of this thread, now.
+  static const BatchRows* rows();  ///< The same rows; null: none.
 
  private:
   std::optional<BatchRows> rows_;

@@ -67,16 +67,26 @@ void train(const Launch& launch, const Samples& given, Comm& comm, const std::fi
   const Samples samples{given.images.to(device, launch.dtype), given.labels.to(device)};
   auto input_sizes = samples.images.sizes().vec();
   input_sizes[0] = launch.batch_size;
-  StrategyHarness one(launch.mode, [&] { return make_model(launch); }, comm, launch.optimizer, launch.dtype, device,
-                      input_sizes, launch.shards, {.loss = make_loss(launch.loss), .clip = parse_clip(launch.clip)});
+  const auto loss = make_loss(launch.loss);
+  std::optional<Taps> taps;
+  if (launch.taps) taps.emplace(comm.rank(), *launch.taps);
+  const auto make = [&] {
+    auto model = make_model(launch);
+    if (taps) taps->attach(*model);
+    return model;
+  };
+  StrategyHarness one(launch.mode, make, comm, launch.optimizer, launch.dtype, device, input_sizes, launch.shards,
+                      {.loss = loss, .clip = parse_clip(launch.clip)}, taps ? &*taps : nullptr);
   comm.barrier();  // a step may set the random numbers of which others build their models
   if (!launch.from.empty()) one.strategy->load_state(read_tensors(launch.from).tensors);
   const int64_t batch_count = (samples.labels.size(0) + launch.batch_size - 1) / launch.batch_size;
   for (int64_t step = launch.first_step; step < launch.end_step; ++step) {
     auto batch = one.part(samples, launch.batch_size, step % batch_count);
     batch.epoch = step / batch_count;
+    if (taps) taps->begin_step(step, *one.model, *loss, batch);
     one.strategy->step(batch);
   }
+  if (taps) taps->write(to);
   const auto state = one.strategy->state();
   if (comm.rank() == 0) write_tensors(to, state);
   comm.barrier();  // no rank leaves while another one still needs it

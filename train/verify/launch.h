@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "train/losses/loss.h"
 #include "train/optimizers/optimizer.h"
 #include "train/verify/samples.h"
+#include "train/verify/taps.h"
 
 namespace penstock {
 
@@ -29,6 +31,7 @@ struct Launch {
   int64_t first_step = 0, end_step = 0;  // step k trains on batch k, counted around the samples
   std::filesystem::path from = {};       // the state to go on from; empty: initial weights, always the same
   bool is_nudged = false;                // every initial weight is larger by one unit in the last place
+  std::optional<TapPlan> taps = {};      // read_taps() then reads what they saw; none: nobody looks
 };
 
 /// Trains, each rank with one intra-op thread, and writes what Strategy::state() gives at rank 0 into `to`. Returns

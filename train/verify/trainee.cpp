@@ -12,7 +12,7 @@ DeviceBatch StrategyHarness::part(const Samples& samples, int64_t batch_size, in
 StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make,
                                  Comm& comm, const OptimizerOptions& options, torch::ScalarType dtype,
                                  const torch::Device& device, const std::vector<int64_t>& input_sizes, int shards,
-                                 const StepOptions& step)
+                                 const StepOptions& step, detail::StepTaps* taps)
     : model(std::move(built)), short_batch_(short_batch_of(shards)) {
   model->to(dtype);
   StrategyContext context{*model, comm, device, options, recorder};
@@ -20,6 +20,7 @@ StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model>
   context.make_model = make;
   context.shards = shards;
   context.step = step;
+  context.taps = taps;
   context.log = [this](const std::string& line) { said.push_back(line); };
   strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
 }

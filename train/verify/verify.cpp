@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/scratch_folder.h"
 #include "core/text.h"
+#include "train/nn/module_names.h"
 #include "train/tensor/tensor_file.h"
 #include "train/verify/difference.h"
 
@@ -48,14 +49,70 @@ class Verifier {
     Verdict verdict{.pair = pair, .difference = std::numeric_limits<double>::infinity(), .tensor = {}, .failure = {}};
     const StateDict& expected = reference(reference_launch(pair));
     const int64_t start_ns = now_ns();
-    verdict.failure = train(launch_of(pair), /*stops=*/compares_states(pair));
+    verdict.failure = train(launch_of(pair), stop_of(pair));
     if (verdict.failure.empty()) compare(expected, read_tensors(result_).tensors, verdict);
     if (verdict.failure.empty() && !verdict.holds()) follow_model(verdict);
     verdict.seconds = ms_since(start_ns) * 1e-3;
     return verdict;
   }
 
+  Localised localise(const Verdict& verdict) {
+    const auto& pair = verdict.pair;
+    Localised found{pair, {}, verdict.failure};
+    if (!found.failure.empty()) return found;
+    auto mode = launch_of(pair), single = reference_launch(pair);
+    const int64_t step = first_step_that_differs(pair);
+    mode.taps = {std::max<int64_t>(step - 1, 0), step + 2};
+    mode.end_step = single.end_step = step + 2;
+    TapRecords seen, expected, rounded;
+    found.failure = train(mode, stop_of(pair), &seen);
+    if (!found.failure.empty()) return found;
+    single.taps = mode.taps;
+    if (single.shards == 0 && !has_batch_norm(*make_model_of(pair.arch, ModelShape{})))
+      for (const auto& one : seen)
+        if (one.point == TapPoint::kContribution) single.taps->cuts.insert({one.step, one.first, one.count});
+    found.failure = train(single, kNeverStops, &expected);
+    if (!found.failure.empty()) return found;
+    auto other = single;
+    other.is_nudged = pair.equivalence == Equivalence::kFp64;
+    if (pair.equivalence == Equivalence::kOneStep) other.dtype = torch::kFloat64;
+    if (pair.equivalence != Equivalence::kBitwise) found.failure = train(other, kNeverStops, &rounded);
+    found.place = first_place({seen, expected, rounded, pair.bound, other.is_nudged ? kDrifts : kRoundings});
+    if (!found.place && found.failure.empty())
+      found.failure = concat("no tensor of the steps ", mode.taps->first_step, " to ", step + 1,
+                             " differs while taps look: weight gradients of several micro-batches are not joined then");
+    return found;
+  }
+
  private:
+  static constexpr int64_t kNeverStops = 0;
+
+  /// The step in which a pair's ranks end, and others go on.
+  int64_t stop_of(const Comparison& pair) const {
+    return compares_states(pair) ? (launch_of(pair).end_step + 1) / 2 : kNeverStops;
+  }
+
+  /// Doubles the number of steps until the states differ, and halves what is between.
+  int64_t first_step_that_differs(const Comparison& pair) {
+    if (!compares_states(pair)) return 0;
+    const int64_t all = launch_of(pair).end_step;
+    const auto differ_after = [&](int64_t count) {
+      auto launch = launch_of(pair), single = reference_launch(pair);
+      launch.end_step = single.end_step = count;
+      if (!train(launch, stop_of(pair)).empty()) return true;
+      const StateDict state = read_tensors(result_).tensors;
+      const double difference = largest_difference(reference(single), state).relative;
+      return difference > 0 && difference >= pair.bound;
+    };
+    int64_t good = 0, bad = 1;
+    while (bad < all && !differ_after(bad)) good = std::exchange(bad, std::min(2 * bad, all));
+    while (bad - good > 1) {
+      const int64_t middle = (good + bad) / 2;
+      (differ_after(middle) ? bad : good) = middle;
+    }
+    return bad - 1;
+  }
+
   static void compare(const StateDict& expected, const StateDict& state, Verdict& verdict) {
     if (compares_states(verdict.pair)) {
       auto largest = largest_difference(expected, state);
@@ -90,14 +147,21 @@ class Verifier {
     return launch;
   }
 
-  /// With `stops`, in two launches, the second of which goes on where the first one ended.
-  std::string train(Launch launch, bool stops) {
-    if (!stops) return run_launch(launch, samples_, result_);
-    const int64_t end_step = std::exchange(launch.end_step, (launch.end_step + 1) / 2);
-    if (auto failure = run_launch(launch, samples_, middle_); !failure.empty()) return failure;
+  /// If it stops before its end, in two launches, the second of which goes on where the first one ended. With `taps`
+  /// these get what the launch's taps have seen.
+  std::string train(Launch launch, int64_t stop, TapRecords* taps = nullptr) {
+    const auto run = [&](const fs::path& to) {
+      auto failure = run_launch(launch, samples_, to);
+      if (failure.empty() && taps)
+        for (auto& record : read_taps(to, launch.ranks)) taps->push_back(std::move(record));
+      return failure;
+    };
+    if (stop <= launch.first_step || stop >= launch.end_step) return run(result_);
+    const int64_t end_step = std::exchange(launch.end_step, stop);
+    if (auto failure = run(middle_); !failure.empty()) return failure;
     launch.first_step = std::exchange(launch.end_step, end_step);
     launch.from = middle_;
-    auto failure = run_launch(launch, samples_, result_);
+    auto failure = run(result_);
     return failure.empty() ? failure : concat("going on from step ", launch.first_step, ": ", failure);
   }
 
@@ -112,7 +176,7 @@ class Verifier {
     const auto [found, is_new] =
         references_.try_emplace({launch.arch, launch.dtype, launch.shards, launch.end_step, launch.is_nudged});
     if (is_new) {
-      if (const auto failure = train(launch, /*stops=*/false); !failure.empty())
+      if (const auto failure = train(launch, kNeverStops); !failure.empty())
         throw device_error(concat("verify: single, arch ", launch.arch, ": ", failure));
       found->second = read_tensors(result_).tensors;
     }
@@ -162,6 +226,23 @@ void verify(const std::vector<Comparison>& pairs, const VerifyOptions& options,
   at::set_num_threads(1);  // no other thread may be there when a launch forks
   Verifier verifier(options);
   for (const auto& pair : pairs) use(verifier.judge(pair));
+}
+
+void localise(const std::vector<Verdict>& verdicts, const VerifyOptions& options,
+              const std::function<void(const Localised&)>& use) {
+  at::set_num_threads(1);              // as in verify()
+  std::vector<const Verdict*> chosen;  // one entry per mode
+  for (const auto& verdict : verdicts) {
+    if (verdict.holds()) continue;
+    const auto found = std::find_if(chosen.begin(), chosen.end(),
+                                    [&](const Verdict* one) { return one->pair.mode == verdict.pair.mode; });
+    if (found == chosen.end())
+      chosen.push_back(&verdict);
+    else if (verdict.pair.equivalence == Equivalence::kFp64 && (*found)->pair.equivalence != Equivalence::kFp64)
+      *found = &verdict;
+  }
+  Verifier verifier(options);
+  for (const auto* verdict : chosen) use(verifier.localise(*verdict));
 }
 
 }  // namespace penstock

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "train/verify/matrix.h"
+#include "train/verify/place.h"
 
 namespace penstock {
 
@@ -37,5 +39,18 @@ struct Verdict {
 /// Requires what run_launch() requires. Errors: device_error if `single` itself does not train.
 void verify(const std::vector<Comparison>& pairs, const VerifyOptions& options,
             const std::function<void(const Verdict&)>& use);
+
+/// Where the training of a pair parts from that of `single`.
+struct Localised {
+  Comparison pair;
+  std::optional<Place> place;
+  std::string failure;  // why there is no place; "" if there is one
+};
+
+/// For each mode with a verdict that does not hold: trains one such pair again, that of the class fp64 where there is
+/// one. First as often as it takes to find the step after which the two differ, then with taps in this step and the two
+/// around it. Requires what run_launch() requires.
+void localise(const std::vector<Verdict>& verdicts, const VerifyOptions& options,
+              const std::function<void(const Localised&)>& use);
 
 }  // namespace penstock

@@ -36,6 +36,27 @@ std::vector<std::string> cells_of(const Comparison& pair) {
 
 const std::vector<std::string> kHead{"mode", "ranks", "hosting", "arch", "class", "difference", "bound", "verdict"};
 
+/// null where there is none, or -1, or a number that JSON has not.
+Json json_of(const Localised& localised) {
+  const auto& [pair, place, failure] = localised;
+  Json json{{"mode", pair.mode},
+            {"ranks", pair.ranks},
+            {"arch", pair.arch},
+            {"class", name_of(pair.equivalence)},
+            {"failure", failure}};
+  if (!place) return json;
+  json["step"] = place->step;
+  json["rank"] = place->rank < 0 ? Json(nullptr) : Json(place->rank);
+  json["micro_batch"] = place->micro_batch < 0 ? Json(nullptr) : Json(place->micro_batch);
+  json["stage"] = place->stage;
+  json["operation"] = place->operation;
+  json["tensor"] = place->tensor;
+  json["problem"] = place->problem;
+  json["difference"] = std::isfinite(place->difference) ? Json(place->difference) : Json(nullptr);
+  json["bound"] = place->bound;
+  return json;
+}
+
 std::string ranks_text(const std::vector<int>& ranks) {
   std::vector<std::string> texts;
   for (const int count : ranks)
@@ -119,14 +140,22 @@ std::vector<std::string> caught_lines(const std::vector<Verdict>& verdicts) {
   return lines;
 }
 
+std::string place_line(const Localised& localised) {
+  const auto& pair = localised.pair;
+  return concat("place: ", pair.mode, ", ", ranks_text({pair.ranks}), ", ",
+                pair.ranks > 1 ? hosting_text(pair) + ", " : "", pair.arch, ", ", name_of(pair.equivalence), ": ",
+                localised.place ? text_of(*localised.place) : localised.failure);
+}
+
 std::string result_line(const std::vector<Verdict>& verdicts) {
   const auto count =
       std::count_if(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.holds(); });
   return concat(count, " of ", count_text(verdicts.size(), "pair"), count == 1 ? " holds" : " hold");
 }
 
-std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Skipped>& left_out) {
-  Json json{{"pairs", Json::array()}, {"not_run", Json::array()}};
+std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Skipped>& left_out,
+                      const std::vector<Localised>& places) {
+  Json json{{"pairs", Json::array()}, {"not_run", Json::array()}, {"places", Json::array()}};
   bool holds = true;
   for (const auto& verdict : verdicts) {
     const auto& pair = verdict.pair;
@@ -150,6 +179,7 @@ std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Sk
                                {"ranks", one.ranks},
                                {"class", one.equivalence},
                                {"reason", one.reason}});
+  for (const auto& one : places) json["places"].push_back(json_of(one));
   json["holds"] = holds;
   return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }

@@ -28,10 +28,14 @@ std::vector<std::string> left_out_lines(const std::vector<Skipped>& left_out);
 /// line per mode and class that does not hold.
 std::vector<std::string> caught_lines(const std::vector<Verdict>& verdicts);
 
+/// "place: ddp, 2 ranks, threads, lenet, fp64: step 3, ...", as text_of(Place) goes on.
+std::string place_line(const Localised& localised);
+
 /// "96 of 98 pairs hold".
 std::string result_line(const std::vector<Verdict>& verdicts);
 
 /// The same as JSON.
-std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Skipped>& left_out);
+std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Skipped>& left_out,
+                      const std::vector<Localised>& places);
 
 }  // namespace penstock

@@ -19,7 +19,7 @@ namespace {
 
 struct Flags {
   VerifyOptions options;
-  bool prints_json = false;
+  bool prints_json = false, localises = false;
 };
 
 std::vector<Hosting> parse_hostings(const std::string& text) {
@@ -61,6 +61,9 @@ Flags parse(int argc, char** argv) {
   app.add_option("--clip-grad", options.clip, "how gradients are clipped: norm=1.0, value=0.5 or agc=0.01");
   app.add_option("--device", device, "where all ranks compute: cpu, or cuda: GPU 0, which they share")
       ->capture_default_str();
+  app.add_flag("--localise", flags.localises,
+               "train one pair of each mode that differs again, and say in which step, rank, micro-batch and tensor, "
+               "and after which operation, it first differs");
   app.add_flag("--json", flags.prints_json, "print the results as JSON, at the end");
   add_plugin_option(app, plugins);
   parse_command_line(app, argc, argv);
@@ -98,8 +101,14 @@ int run_verify_modes(int argc, char** argv) {
   });
   for (const auto& line : left_out_lines(matrix.left_out)) said << line << '\n';
   for (const auto& line : caught_lines(verdicts)) said << line << '\n';
+  std::vector<Localised> places;
+  if (flags.localises)
+    localise(verdicts, flags.options, [&](const Localised& place) {
+      said << place_line(place) << std::endl;
+      places.push_back(place);
+    });
   said << result_line(verdicts) << std::endl;
-  if (flags.prints_json) std::cout << json_text(verdicts, matrix.left_out) << std::endl;
+  if (flags.prints_json) std::cout << json_text(verdicts, matrix.left_out, places) << std::endl;
   for (const auto& verdict : verdicts)
     if (!verdict.holds()) return 1;
   return 0;

@@ -113,7 +113,8 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
                         config.mesh.pipe_rank(world_.rank()),
                         context.device,
                         context.recorder,
-                        !norms_.empty()};
+                        !norms_.empty(),
+                        context.taps};
   runner_ = config_.runner ? config_.runner(parts, context) : make_step_runner(parts, context);
   average_ = std::make_unique<WeightAverage>(part_, context.step.keeps_average);
   state_ = std::make_unique<EngineState>(context.model, world_, parts, *average_);

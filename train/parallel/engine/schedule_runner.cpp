@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "train/parallel/replicas/replicas.h"
+#include "train/parallel/strategy/step_taps.h"
 
 namespace penstock::detail {
 
@@ -23,6 +24,7 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
       recorder_(parts.recorder),
       spans_ranks_(parts.spans_ranks),
       replicas_(config_.replicas.get()),
+      taps_(parts.taps),
       observer_(std::move(observer)),
       loss_(std::move(loss)),
       seed_(seed),
@@ -37,6 +39,7 @@ StepSums ScheduleRunner::compute_gradients(const DeviceBatch& batch) {
   recorder_.enter(Phase::kCommunication);
   sync_.finish();
   observer_->finish();
+  if (taps_) taps_->after_sum(part_.trained(), update_);
   sums.compression_error = sync_.compression_error();
   recorder_.mark(Phase::kCommunication);
   return sums;
@@ -45,7 +48,9 @@ StepSums ScheduleRunner::compute_gradients(const DeviceBatch& batch) {
 void ScheduleRunner::update() {
   if (!config_.steps_in_backward) update_.step();
   recorder_.mark(Phase::kOptimizer);
+  if (taps_) taps_->after_update(part_.trained(), update_);
   update_.share();
+  if (taps_) taps_->after_share(part_.trained(), part_.buffers());
   recorder_.mark(Phase::kCommunication);
 }
 
@@ -77,7 +82,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
         backward(batch, operation, rows, sums);
         break;
       case Operation::Kind::kWeightGradient:
-        weight_gradient(operation);
+        weight_gradient(batch, operation, rows);
         break;
     }
     if (is_backward) sync_.end_backward();
@@ -227,14 +232,16 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
   recorder_.mark(Phase::kBackward);
 }
 
-void ScheduleRunner::weight_gradient(const Operation& operation) {
+void ScheduleRunner::weight_gradient(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
   Alive alive = std::exchange(alive_of(operation), {});
   --alive_count_;
   recorder_.enter(Phase::kBackward);
+  if (taps_) taps_->before_weight_gradient(batch.first_position + static_cast<uint64_t>(rows.first), rows.count);
   if (alive.rest)
     alive.rest->finish(trained_);
   else if (alive.output.requires_grad())
     alive.output.backward(alive.gradient);
+  if (taps_) taps_->after_weight_gradient();
   recorder_.mark(Phase::kBackward);
 }
 

@@ -59,7 +59,7 @@ class ScheduleRunner final : public StepRunner {
   torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
                          const std::optional<BatchRows>& rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once.
-  bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_; }
+  bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_ && !taps_; }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
   std::vector<const Operation*> last_of_chunks(const DeviceBatch& batch) const;
   void keep_graph(Alive& alive, const torch::Tensor& output);
@@ -69,7 +69,7 @@ class ScheduleRunner final : public StepRunner {
   void forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows);
   void recompute_forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
   void backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums);
-  void weight_gradient(const Operation& operation);
+  void weight_gradient(const DeviceBatch& batch, const Operation& operation, const Rows& rows);
 
   const StepConfig& config_;
   ModelPart& part_;
@@ -82,6 +82,7 @@ class ScheduleRunner final : public StepRunner {
   Recorder& recorder_;
   bool spans_ranks_;
   Replicas* replicas_;  // null: none
+  StepTaps* taps_;      // null: none
   std::unique_ptr<MicroBatchObserver> observer_;
   std::shared_ptr<const Loss> loss_;
   uint64_t seed_;

@@ -17,6 +17,7 @@
 namespace penstock::detail {
 
 struct StepConfig;
+class StepTaps;
 
 /// What one rank's step is made of. All of it outlives the step's runner.
 struct StepParts {
@@ -29,7 +30,8 @@ struct StepParts {
   int pipe_rank;  // along the pipe axis
   torch::Device device;
   Recorder& recorder;
-  bool spans_ranks;  // layers take statistics over the ranks of the batch, also where one has no rows
+  bool spans_ranks;          // layers take statistics over the ranks of the batch, also where one has no rows
+  StepTaps* taps = nullptr;  // as StrategyContext::taps
 };
 
 /// The sums of no rows.

@@ -72,6 +72,13 @@ class ShardedUpdate final : public Update {
     works_.wait_for(works_.count());
   }
 
+  std::vector<UpdatedPiece> pieces(const std::vector<torch::Tensor>&) override {
+    std::vector<UpdatedPiece> pieces;
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      pieces.push_back({pieces_[i].parameter, pieces_[i].first, parts_[i].detach(), gradient_of(pieces_[i])});
+    return pieces;
+  }
+
   Optimizer& optimizer() override { return *optimizer_; }
 
   torch::Tensor slot(size_t index, size_t parameter) override {

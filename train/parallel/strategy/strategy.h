@@ -29,6 +29,9 @@ namespace penstock {
 
 class Model;
 struct Precision;
+namespace detail {
+class StepTaps;
+}
 
 /// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, for
 /// optimisers that need it the scalar `optimizer.steps`, and where an average is kept `average.<parameter>` and
@@ -68,6 +71,7 @@ struct StrategyContext {
   /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only where Traits::holds_part.
   std::function<void(const UseTensor& use)> weights = {};
   StepOptions step = {};
+  detail::StepTaps* taps = nullptr;  // null: nobody looks into a step
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.

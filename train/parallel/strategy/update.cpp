@@ -6,6 +6,7 @@
 #include "train/parallel/strategy/buckets.h"
 #include "train/tensor/ordered_norms.h"
 #include "train/tensor/ordered_sum.h"
+#include "train/tensor/storage.h"
 
 namespace penstock::detail {
 namespace {
@@ -63,6 +64,17 @@ class WholeUpdate final : public Update {
 };
 
 }  // namespace
+
+std::vector<UpdatedPiece> Update::pieces(const std::vector<torch::Tensor>& trained) {
+  std::vector<UpdatedPiece> pieces;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    const auto& gradient = trained[i].grad();
+    const bool has_memory = trained[i].storage().nbytes() > 0;
+    pieces.push_back({i, 0, has_memory ? flattened(trained[i].detach()) : torch::Tensor(),
+                      gradient.defined() ? flattened(gradient) : torch::Tensor()});
+  }
+  return pieces;
+}
 
 std::unique_ptr<Update> make_whole_update(const UpdateContext& context) {
   return std::make_unique<WholeUpdate>(context);

@@ -12,6 +12,13 @@
 
 namespace penstock::detail {
 
+/// What a rank changes of one trained parameter: the elements from `first` on, in the order of its memory.
+struct UpdatedPiece {
+  size_t parameter;
+  int64_t first;
+  torch::Tensor value, gradient;  // of one dimension each; undefined: not here
+};
+
 /// Thread-safety: the training thread's alone.
 class Update {
  public:
@@ -32,6 +39,8 @@ class Update {
   virtual torch::Tensor slot(size_t index, size_t parameter) = 0;
   /// The inverse, for all trained parameters at once: `whole` has one entry for each, in their order, on any device.
   virtual void load_slot(size_t index, const std::vector<torch::Tensor>& whole) = 0;
+  /// After the sum of gradients, or after step(): what this rank changes, by which gradients. Here all of `trained`.
+  virtual std::vector<UpdatedPiece> pieces(const std::vector<torch::Tensor>& trained);
 };
 
 /// What an update needs of its rank. `rate_factors`, `weight_decays`: one entry per trained parameter.
