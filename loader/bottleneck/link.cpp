@@ -46,7 +46,7 @@ std::string link_advice(const LoopMeasurement& run) {
   const auto step_of = [&](const StepCosts& times) { return predicted_step_ms(times, run.workers); };
   std::string text =
       is_delay_bound(run)
-          ? concat(", half as many shards would give ", factor_text(now / step_of(with_requests(run.times, 0.5))))
+          ? concat(", half as many shards would give up to ", factor_text(now / step_of(with_requests(run.times, 0.5))))
           : concat(", twice the link would give ", factor_text(now / step_of(with_link(run.times, 2, 1))));
   double best = now / detail::kNoise;
   for (const auto& one : run.cache_cases) best = std::min(best, step_of(with_cache(run, one)));

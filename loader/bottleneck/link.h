@@ -19,8 +19,8 @@ std::vector<LinkPrediction> link_predictions(const LoopMeasurement& run);
 std::string link_fact(const LoopMeasurement& run);
 
 /// ", twice the link would give 1.9x, a cache of 2.0 GB would give 3.1x": what would help where the link limits, which
-/// is half as many shards in place of twice the link where their delays do. The cache is the smallest that is as good
-/// as the best.
+/// is half as many shards, at most, in place of twice the link where their delays do. The cache is the smallest that is
+/// as good as the best.
 std::string link_advice(const LoopMeasurement& run);
 
 }  // namespace penstock::detail

@@ -67,3 +67,12 @@ def test_what_is_said_of_an_emulated_link_is_not_more_than_its_rate(shards, tmp_
                          check=True, capture_output=True, text=True, timeout=120).stdout
     rate = float(re.search(r"link: .* at ([0-9.]+) [MG]B/s", out)[1])
     assert rate < 1.15 * 20 and " GB/s" not in out, out
+
+
+def test_where_shards_are_too_small_for_a_link_its_delay_is_said(tmp_path):
+    pack(tmp_path / "set", "--quiet", source="digits(count=400,size=8)", shards=8)
+    out = subprocess.run([BIN / "loadbench", "--data", tmp_path / "set", "--sim-link", "200ms,20MB/s", "--cache-dir", tmp_path / "cache",
+                          "--cache-limit", "50kb", "--epochs", "1", "--workers", "1", "--shuffle", "shards(window=2,lanes=1)"],
+                         check=True, capture_output=True, text=True, timeout=120).stdout
+    assert re.search(r"^limit: .*; each request waits 2[0-9]{2}\.[0-9] ms for its first byte, and then ", out, re.M), out
+    assert "\nnext: fewer and larger shards; then a larger --cache-limit" in out

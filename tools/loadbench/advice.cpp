@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "core/machine.h"
@@ -54,14 +55,32 @@ std::string storage_lines(const Dataset& dataset, const BenchOptions& options, c
   return text + "fewer bytes per image (--resize), or memory for all of the data\n";
 }
 
+/// Whether the delays of the requests leave the link idle, of which as many as this are made ahead at a time. They are
+/// then longer than the bytes of all the others take.
+bool waits_for_delays(const LinkStats& link) {
+  constexpr double kRequestsAhead = 4;
+  const double bytes_ms = link.rate() > 0 ? static_cast<double>(link.fetched_bytes) * 1e3 / link.rate() : 0;
+  return link.latency_ms > (kRequestsAhead - 1) * bytes_ms;
+}
+
+/// "the link gives 98.2 MB/s", or what a request waits for where that costs more.
+std::string link_limit(const LinkStats& link) {
+  const std::string rate = byte_text(static_cast<uint64_t>(link.rate())) + "/s";
+  if (!waits_for_delays(link) || link.request_count == 0) return "the link gives " + rate;
+  char delay[32];
+  std::snprintf(delay, sizeof delay, "%.1f ms", link.latency_ms / static_cast<double>(link.request_count));
+  return concat("each request waits ", delay, " for its first byte, and then ",
+                byte_text(link.fetched_bytes / link.request_count), " come at ", rate);
+}
+
 /// The two lines for a loader that waits for shards from far away.
 std::string link_lines(const Dataset& dataset, const BenchOptions& options, const BenchRun& best) {
   const LinkStats& link = best.statistics.link;
   std::string text = concat("limit: ", rate_text(best.images_per_second), " with ",
-                            count_text(static_cast<uint64_t>(best.workers), "worker"), "; the link gives ",
-                            byte_text(static_cast<uint64_t>(link.rate())), "/s, and waiting for it takes ",
-                            percent_text(link.stall_ms / busy_ms(best.statistics)), " of a sample's time",
-                            link.is_emulated ? " [emulated]" : "", "\nnext: ");
+                            count_text(static_cast<uint64_t>(best.workers), "worker"), "; ", link_limit(link),
+                            ", and waiting for it takes ", percent_text(link.stall_ms / busy_ms(best.statistics)),
+                            " of a sample's time", link.is_emulated ? " [emulated]" : "", "\nnext: ");
+  if (waits_for_delays(link)) text += "fewer and larger shards; then ";
   if (link.eviction_count > 0) text += "a larger --cache-limit; then ";
   const double share = coefficient_share(dataset, needed_shards(options.loader));
   if (share > 0) return text + concat("pack with --encode coef: about ", percent_text(share), " of the bytes\n");

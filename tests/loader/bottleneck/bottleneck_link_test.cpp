@@ -134,10 +134,11 @@ TEST(LinkPredictionTest, RequestsAheadWaitForTheirDelaysBesideEachOther) {
 
 TEST(LinkSentenceTest, SaysTheDelayWhereItCostsMoreThanTheBytes) {
   LoopMeasurement run = delayed_run();
-  EXPECT_EQ(find_bottleneck(run).sentence,
-            "load-bound: each request waits 20.0 ms for its first byte, and then 100.0 KB come at 50.0 MB/s; 50 % of "
-            "the bytes come from the cache; more workers would give nothing, half as many shards would give 1.8x, the "
-            "limit is 6.9x (compute)");
+  EXPECT_EQ(
+      find_bottleneck(run).sentence,
+      "load-bound: each request waits 20.0 ms for its first byte, and then 100.0 KB come at 50.0 MB/s; 50 % of "
+      "the bytes come from the cache; more workers would give nothing, half as many shards would give up to 1.8x, "
+      "the limit is 6.9x (compute)");
   run.link_bytes = 12e6;
   EXPECT_THAT(find_bottleneck(run).sentence, testing::HasSubstr("at 50.0 MB/s; the link brings 12x the bytes"));
 }
