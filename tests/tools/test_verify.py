@@ -11,17 +11,54 @@ BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
 MUTANTS = BIN.parent / "lib" / "libmutants.so"
 # By which class each must be caught. What one-step does not see is in later steps, or in what is not a gradient.
 CAUGHT_BY = {
+    "activation-scaled": {"one-step", "fp64"},
+    "activation-stale": {"one-step", "fp64"},
+    "backward-dropped": {"one-step", "fp64"},
     "backward-early": {"one-step", "fp64"},
+    "bias-not-summed": {"one-step", "fp64"},
     "bucket-left-out": {"one-step", "fp64"},
     "division-forgotten": {"one-step", "fp64"},
+    "leaves-shifted": {"bitwise"},
+    "mean-of-ranks": {"one-step", "fp64"},
     "micro-batch-twice": {"one-step", "fp64"},
     "momentum-lost": {"fp64"},
-    "leaves-shifted": {"bitwise"},
+    "norms-not-synced": {"one-step", "fp64"},
+    "old-gather": {"fp64"},
     "padding-counted": {"fp64"},
+    "rate-of-another-group": {"fp64"},
     "slice-not-gathered": {"fp64"},
+    "slice-shifted": {"one-step", "fp64"},
     "stale-buffers": {"fp64"},
     "stale-shard-buffers": {"bitwise"},
+    "stale-sum": {"fp64"},
     "summed-twice": {"one-step", "fp64"},
+    "weight-gradient-of-another": {"one-step", "fp64"},
+}
+OF_BATCH_NORM = ("norms-not-synced", "stale-buffers", "stale-shard-buffers")  # models without it do not show them
+# Where --localise says that it is: step, rank, micro-batch, operation, tensor. Of 8 steps the checkpoint is after 4, and the fourth
+# of each epoch has the short batch.
+PLACES = {
+    "activation-scaled": (0, 1, 0, "forward", "output of fc2"),
+    "activation-stale": (0, 1, 1, "forward", "output of fc2"),
+    "backward-dropped": (0, 0, 1, "backward", "gradient of the output of fc3"),
+    "bias-not-summed": (0, 0, None, "sum", "gradient of conv1.bias"),
+    "bucket-left-out": (0, 0, None, "sum", "gradient of conv1.bias"),
+    "division-forgotten": (0, 0, 0, "backward", "gradient of the output of fc3"),
+    "leaves-shifted": (0, 0, None, "sum", "gradient of conv1.bias"),
+    "mean-of-ranks": (0, 0, None, "sum", "gradient of conv1.bias"),
+    "micro-batch-twice": (0, None, None, "forward", "output of conv1"),
+    "momentum-lost": (4, 0, None, "update", "conv1.bias"),
+    "norms-not-synced": (0, 0, 0, "forward", "output of conv1"),
+    "old-gather": (1, 0, None, "gather", "conv2.bias"),
+    "padding-counted": (3, 0, 0, "backward", "gradient of the output of fc3"),
+    "rate-of-another-group": (0, 0, None, "update", "fc3.bias"),
+    "slice-not-gathered": (0, 0, None, "gather", "conv1.bias"),
+    "slice-shifted": (0, 1, None, "update", "conv1.bias"),
+    "stale-buffers": (1, 0, None, "between steps", "bn1.num_batches_tracked"),
+    "stale-shard-buffers": (1, 0, None, "between steps", "bn1.num_batches_tracked"),
+    "stale-sum": (1, 0, None, "sum", "gradient of fc3.bias"),
+    "summed-twice": (0, 0, None, "sum", "gradient of conv1.bias"),
+    "weight-gradient-of-another": (0, 1, 0, "backward", "gradient of fc3.weight"),
 }
 
 
@@ -52,7 +89,7 @@ def judge(*arguments):
 
 @pytest.fixture(scope="module")
 def judged():
-    return judge("--modes", ",".join([*CAUGHT_BY, "control"]))
+    return judge("--modes", ",".join([*CAUGHT_BY, "control"]), "--localise")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +98,7 @@ def judged_residual():
     return judge("--modes", ",".join([*CAUGHT_BY, "control"]), "--arch", "residual")
 
 
-@pytest.mark.parametrize("mutant", [mutant for mutant in CAUGHT_BY if mutant not in ("stale-buffers", "stale-shard-buffers")])
+@pytest.mark.parametrize("mutant", [mutant for mutant in CAUGHT_BY if mutant not in OF_BATCH_NORM])
 def test_every_mistake_is_caught_with_a_model_that_rounds_more(judged_residual, mutant):
     pairs = [pair for pair in judged_residual[0]["pairs"] if pair["mode"] == mutant]
     assert {pair["class"] for pair in pairs if not pair["holds"]} == CAUGHT_BY[mutant]
@@ -111,6 +148,34 @@ def test_every_mistake_is_caught_by_its_class(judged, mutant):
         line = next(line for line in judged[1] if line.startswith(f"caught by {equivalence}: {mutant}, "))
         bound = r" > 0 \(" if equivalence == "bitwise" else r" > [\d.]+e-(06|12) \("
         assert re.search(bound, line) or mutant == "backward-early", line
+
+
+@pytest.mark.parametrize("mutant", PLACES)
+def test_the_place_of_every_mistake_is_named(judged, mutant):
+    place = next(place for place in judged[0]["places"] if place["mode"] == mutant)
+    assert tuple(place.get(key) for key in ("step", "rank", "micro_batch", "operation", "tensor")) == PLACES[mutant], place
+    assert place["problem"] or place["difference"] is None or place["difference"] > place["bound"], place
+    line = next(line for line in judged[1] if line.startswith(f"place: {mutant}, 2 ranks, threads, "))
+    assert f": step {place['step']}" in line and place["tensor"] in line
+
+
+def test_a_mistake_that_ends_the_training_has_its_message_as_place(judged):
+    assert {place["mode"] for place in judged[0]["places"]} == set(CAUGHT_BY)
+    place = next(place for place in judged[0]["places"] if place["mode"] == "backward-early")
+    assert place["failure"] and "step" not in place, place
+
+
+def test_other_draws_in_a_second_forward_are_named():
+    done = verify("--plugin", MUTANTS, "--arch", "row-dropout", "--modes", "recompute-draws-others", "--nproc", "2", "--hosting",
+                  "threads", "--steps", "2", "--localise", code=1)
+    assert "caught by one-step: recompute-draws-others, " in done.stdout and "caught by fp64: recompute-draws-others, " in done.stdout
+    place = next(line for line in done.stdout.splitlines() if line.startswith("place: "))
+    assert ": step 0, micro-batch 0, rank 0, stage in: output of in in recompute differs by " in place, place
+
+
+def test_a_pair_that_holds_has_no_place():
+    done = verify("--modes", "pipeline", "--arch", "lenet", "--nproc", "2", "--hosting", "threads", "--steps", "2", "--localise", "--json")
+    assert json.loads(done.stdout)["places"] == []
 
 
 def test_a_mode_of_a_plug_in_without_a_mistake_holds(judged):

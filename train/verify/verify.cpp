@@ -37,7 +37,7 @@ const OptimizerOptions kPlainSgd{.learning_rate = 1, .momentum = 0.9, .weight_de
 // Bounds of a model that rounds more than LeNet, as multiples of what rounding does to `single` alone. Many steps: of
 // what moves once there is more in every step.
 constexpr double kRoundings = 8, kDrifts = 100;
-// Larger ones would let mistakes through: of those in tests/train/mutants the smallest is 5e-2.
+// Larger ones would let mistakes through: of those in tests/train/mutants the smallest is 8e-3.
 constexpr double kMostRounding = 1e-3, kMostDrift = 1e-5;
 
 class Verifier {

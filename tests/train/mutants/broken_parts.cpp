@@ -1,34 +1,13 @@
 // Mutants: modes put together from the parts of the others, with one part that is broken.
-#include <algorithm>
+#include <utility>
 
-#include "train/nn/model.h"
-#include "train/parallel/engine/engine.h"
+#include "tests/train/mutants/mutant_of_parts.h"
 #include "train/parallel/exact/tree_sync.h"
-#include "train/parallel/pipeline/stage_cuts.h"
 #include "train/parallel/sharding/sharded_state.h"
 #include "train/parallel/strategy/buckets.h"
-#include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock::detail {
 namespace {
-
-/// Registers a mode of copies of the whole model.
-Registered<StrategyKind> mutant_of_parts(const char* name, const char* help,
-                                         const std::function<void(StepConfig&)>& choose) {
-  return {name,
-          {},
-          help,
-          [choose](const Spec&, const StrategyContext& context) {
-            const Mesh mesh{.data = context.comm.world_size()};
-            StepConfig config{.mesh = mesh};
-            config.sync = make_bucket_sync;
-            choose(config);
-            return std::make_unique<Engine>(context, config);
-          },
-          {.mesh = [](const Spec&, const MeshRequest& request) {
-            return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks};
-          }}};
-}
 
 class BucketLeftOut final : public OrderedBuckets {
  public:
@@ -114,6 +93,9 @@ class SliceNotGathered final : public Update {
   Optimizer& optimizer() override { return inner_->optimizer(); }
   torch::Tensor slot(size_t index, size_t parameter) override { return inner_->slot(index, parameter); }
   void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override { inner_->load_slot(index, whole); }
+  std::vector<UpdatedPiece> pieces(const std::vector<torch::Tensor>& trained) override {
+    return inner_->pieces(trained);
+  }
 
  private:
   std::unique_ptr<Update> inner_;
@@ -159,27 +141,11 @@ const Registered<StrategyKind> kLeavesShifted{
          },
      .exact = StrategyKind::Exact::kAlways}};
 
-/// A pipeline whose last rank begins with a backward.
-std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext& context) {
-  const int ranks = context.comm.world_size(), rank = context.comm.rank(), micro_batches = 4;
-  const Mesh mesh{.pipe = ranks};
-  StepConfig config{.mesh = mesh, .micro_batches = micro_batches};
-  config.placement = Placement::loop(ranks, 1);
-  config.ranges = balanced(context.model.blocks().size(), static_cast<size_t>(ranks), part_parameters(context.model));
-  config.schedule = schedules_of({.ranks = ranks, .micro_batches = micro_batches})[static_cast<size_t>(rank)];
-  if (rank + 1 == ranks) std::swap(config.schedule[0], config.schedule[1]);
-  return std::make_unique<Engine>(context, config);
-}
-const Registered<StrategyKind> kBackwardEarly{
-    "backward-early",
-    {},
-    "the last rank of a pipeline runs a backward before the forward whose activation it needs",
-    make_backward_early,
-    {.mesh =
-         [](const Spec&, const MeshRequest& request) {
-           return Mesh{.pipe = request.ranks > 0 ? request.ranks : request.default_ranks};
-         },
-     .promise = [](const Spec&, const Mesh&) { return EquivalenceGuarantee{.sees_whole_batches = false}; }}};
+const auto kBackwardEarly = mutant_of_pipeline(
+    "backward-early", "the last rank of a pipeline runs a backward before the forward whose activation it needs", {},
+    [](const StrategyContext& context, Schedule& schedule) {
+      if (context.comm.rank() + 1 == context.comm.world_size()) std::swap(schedule[0], schedule[1]);
+    });
 
 }  // namespace
 }  // namespace penstock::detail

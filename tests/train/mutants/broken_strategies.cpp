@@ -93,6 +93,9 @@ const auto kStaleShardBuffers =
     mutant<StaleBuffers>("stale-shard-buffers", "with --exact the statistics of the shards are left out", "ddp",
                          {.sees_whole_batches = false}, StrategyKind::Exact::kAlways);
 
+const auto kNormsNotSynced =
+    mutant<Wrapped>("norms-not-synced", "BatchNorm sees the rows of a rank alone", "ddp", {.sees_whole_batches = true});
+
 class MomentumLost final : public Wrapped {
  public:
   using Wrapped::Wrapped;

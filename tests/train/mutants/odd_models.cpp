@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "train/nn/drop.h"
 #include "train/nn/model.h"
 
 namespace penstock {
@@ -40,6 +41,23 @@ class Tied final : public Model {
 const Registered<ModelKind> kTied{
     "tied", {}, "a linear layer with two names", [](const Spec&, const ModelShape& shape) {
       return std::make_unique<Tied>(shape);
+    }};
+
+/// Two linear layers with this library's dropout, which drops by row, between them.
+class RowDropout final : public Model {
+ public:
+  explicit RowDropout(const ModelShape& shape) {
+    torch::nn::Linear in = register_module("in", torch::nn::Linear(shape.channels * shape.height * shape.width, 32));
+    Dropout drop = register_module("drop", Dropout(0.3, 0));
+    torch::nn::Linear out = register_module("out", torch::nn::Linear(32, shape.classes));
+    add_block("in", {"in", "drop"},
+              [in, drop](const torch::Tensor& x) mutable { return drop(in(x.flatten(1)).relu()); });
+    add_block("out", {"out"}, [out](const torch::Tensor& x) mutable { return out(x); });
+  }
+};
+const Registered<ModelKind> kRowDropout{
+    "row-dropout", {}, "two linear layers with dropout by row", [](const Spec&, const ModelShape& shape) {
+      return std::make_unique<RowDropout>(shape);
     }};
 
 using torch::nn::Conv2d, torch::nn::Conv2dOptions;

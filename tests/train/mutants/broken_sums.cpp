@@ -1,0 +1,183 @@
+// Mutants: modes whose gradients come together wrongly, or are used by the wrong update.
+#include <map>
+#include <utility>
+
+#include "tests/train/mutants/mutant_of_parts.h"
+#include "train/parallel/sharding/sharded_state.h"
+
+namespace penstock::detail {
+namespace {
+
+/// The buckets of ddp, with a mistake in finish().
+class BrokenSum : public GradientSync {
+ public:
+  explicit BrokenSum(const SyncContext& context) : comm_(context.comm), trained_(context.trained) {
+    inner_ = make_bucket_sync(context);
+  }
+  void begin() override { inner_->begin(); }
+  void finish() override {
+    inner_->finish();
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, parameter] : trained_) spoil(name, parameter.mutable_grad());
+  }
+
+ protected:
+  virtual void spoil(const std::string& name, torch::Tensor& gradient) = 0;
+  Comm& comm_;
+
+ private:
+  const NamedTensors& trained_;
+  std::unique_ptr<GradientSync> inner_;
+};
+
+template <class Mutant>
+Registered<StrategyKind> mutant_of_sum(const char* name, const char* help) {
+  return mutant_of_parts(name, help, [](StepConfig& config) {
+    config.sync = [](const SyncContext& sync) { return std::make_unique<Mutant>(sync); };
+  });
+}
+
+/// The gradients of biases, which are the last to have one, are those of this rank alone.
+class BiasNotSummed final : public BrokenSum {
+ public:
+  explicit BiasNotSummed(const SyncContext& context) : BrokenSum(context) {
+    for (const auto& [name, parameter] : context.trained)
+      parameter.register_hook([this, name = name](const torch::Tensor& gradient) { own_[name] = gradient.clone(); });
+  }
+  void begin() override {
+    own_.clear();
+    BrokenSum::begin();
+  }
+
+ private:
+  void spoil(const std::string& name, torch::Tensor& gradient) override {
+    if (!name.ends_with("bias")) return;
+    if (own_.contains(name))
+      gradient.copy_(own_[name]);
+    else
+      gradient.zero_();
+  }
+  std::map<std::string, torch::Tensor> own_;
+};
+const auto kBiasNotSummed =
+    mutant_of_sum<BiasNotSummed>("bias-not-summed", "the gradients of biases and norms' shifts stay those of a rank");
+
+class MeanOfRanks final : public BrokenSum {
+ public:
+  using BrokenSum::BrokenSum;
+
+ private:
+  void spoil(const std::string&, torch::Tensor& gradient) override { gradient.div_(comm_.world_size()); }
+};
+const auto kMeanOfRanks =
+    mutant_of_sum<MeanOfRanks>("mean-of-ranks", "the sum over ranks is divided by their number, too");
+
+/// Gradients are read before their sum has landed: what is there is the sum of the step before.
+class StaleSum final : public BrokenSum {
+ public:
+  explicit StaleSum(const SyncContext& context) : BrokenSum(context), last_(context.trained.back().first) {}
+
+ private:
+  void spoil(const std::string& name, torch::Tensor& gradient) override {
+    if (name != last_) return;
+    const auto landed = gradient.clone();
+    if (before_.contains(name)) gradient.copy_(before_[name]);
+    before_[name] = landed;
+  }
+  std::string last_;
+  std::map<std::string, torch::Tensor> before_;
+};
+const auto kStaleSum =
+    mutant_of_sum<StaleSum>("stale-sum", "the last gradient is read before the sum of this step has landed");
+
+/// zero whose slices of gradients begin one element too late.
+class SliceShifted final : public Update {
+ public:
+  explicit SliceShifted(const UpdateContext& context)
+      : trained_(values(context.trained)), inner_(ShardedState({.optimizer = true}).make_update(context)) {}
+  void step() override {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : trained_) parameter.mutable_grad().copy_(parameter.grad().roll(-1));
+    inner_->step();
+  }
+  void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
+  void share() override { inner_->share(); }
+  Optimizer& optimizer() override { return inner_->optimizer(); }
+  torch::Tensor slot(size_t index, size_t parameter) override { return inner_->slot(index, parameter); }
+  void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override { inner_->load_slot(index, whole); }
+  std::vector<UpdatedPiece> pieces(const std::vector<torch::Tensor>& trained) override {
+    return inner_->pieces(trained);
+  }
+
+ private:
+  std::vector<torch::Tensor> trained_;
+  std::unique_ptr<Update> inner_;
+};
+const auto kSliceShifted = mutant_of_parts(
+    "slice-shifted", "the update of a slice takes gradients that begin one element later", [](StepConfig& c) {
+      c.sharded.optimizer = true;
+      c.update = [](const UpdateContext& context) { return std::make_unique<SliceShifted>(context); };
+    });
+
+const auto kRateOfAnotherGroup = mutant_of_parts(
+    "rate-of-another-group", "the last parameter has the learning rate of another group", [](StepConfig& c) {
+      c.update = [](UpdateContext context) {
+        context.rate_factors.back() = 10;
+        return make_whole_update(context);
+      };
+    });
+
+const auto kBackwardDropped = mutant_of_parts(
+    "backward-dropped", "the second micro-batch of an accumulated batch has no backward", [](StepConfig& c) {
+      c.micro_batches = 2;
+      c.schedule = accumulation(2);
+      c.schedule.pop_back();
+    });
+
+/// zero(stage=3) that gathers a parameter before its update has ended.
+class OldGather final : public ParameterStore {
+ public:
+  OldGather(const ModelPart& part, std::shared_ptr<ParameterStore> inner)
+      : part_(part), inner_(std::move(inner)), blocks_(part.blocks_of_parameters()) {}
+  void enter(size_t block) override {
+    inner_->enter(block);
+    const at::NoGradGuard no_grad;
+    if (block == 1) use_old(block);
+  }
+  void leave(size_t block, const torch::Tensor& output) override { inner_->leave(block, output); }
+  void gather(size_t block) override { inner_->gather(block); }
+  void put_back(size_t block) override { inner_->put_back(block); }
+  void load(size_t parameter, const torch::Tensor& value) override { inner_->load(parameter, value); }
+  std::vector<torch::Tensor> tensors() const override { return inner_->tensors(); }
+  int64_t peak_bytes() const override { return inner_->peak_bytes(); }
+
+ private:
+  void use_old(size_t block) {
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      if (blocks_[i] != block) continue;
+      auto parameter = part_.parameters()[i].second.detach();
+      const auto gathered = parameter.clone();
+      if (const auto old = old_.find(i); old != old_.end()) parameter.copy_(old->second);
+      old_[i] = gathered;
+    }
+  }
+
+  const ModelPart& part_;
+  std::shared_ptr<ParameterStore> inner_;
+  std::vector<size_t> blocks_;
+  std::map<size_t, torch::Tensor> old_;  // by parameter: what the last gather brought
+};
+const auto kOldGather = mutant_of_parts(
+    "old-gather", "zero(stage=3) runs a block with the parameters of the step before", [](StepConfig& c) {
+      const auto state =
+          std::make_shared<ShardedState>(ShardedKinds{.parameters = true, .gradients = true, .optimizer = true});
+      c.sharded = {.parameters = true, .gradients = true, .optimizer = true};
+      c.store = [state](const ModelPart& part, Comm& comm, Recorder& recorder) {
+        return std::make_shared<OldGather>(part, state->make_store(part, comm, recorder, {}));
+      };
+      c.update = [state](const UpdateContext& context) { return state->make_update(context); };
+      c.sync = [state](const SyncContext&) { return make_shard_sync(state->parameters()); };
+    });
+
+}  // namespace
+}  // namespace penstock::detail
