@@ -138,6 +138,26 @@ def test_what_ranks_keep_goes_on_bit_for_bit_and_other_modes_say_that_they_leave
     assert "left out of the checkpoint: what each rank kept for powersgd, which only the same mode" in other
 
 
+def test_ranks_that_take_steps_alone_learn_and_say_how_they_meet(cache, tmp_path):
+    """13 steps per epoch: they meet after 5 and 10 of them, and at its end."""
+    mode = ["--mode", "ddp(local-steps=5,outer=nesterov,accumulate=2)", "--nproc", 2, "--clip-grad", "norm=1"]
+    printed = run(cache, *FAST, "--epochs", 8, "--optimizer", "adamw", "--lr", 0.003, *mode, "--print-freq", 13, "--out", tmp_path / "run").stdout
+    assert "2 ranks that take 5 steps alone, then an outer step of nesterov (rate 0.7, momentum 0.9)\n" in printed
+    found = summary(tmp_path / "run")
+    assert found["tensor_memory"]["outer"]["formula"] == "2 phi" and found["accuracy"] > 0.3
+    assert all(len(line["gradient_norms"]) == 13 for line in metrics(tmp_path / "run") if line["kind"] == "step")
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--average", "ema"], "--average ema with --mode ddp(local-steps=2), which keeps no average of the weights"),
+    (["--precision", "f16"], "--precision f16 with --mode ddp(local-steps=2), which lets ranks take steps alone"),
+    (["--exact", 8], "--mode ddp: local-steps is 2 with --exact 8; expected one of them"),
+])
+def test_what_needs_all_ranks_in_every_step_is_refused_with_local_steps(cache, tmp_path, flags, message):
+    done = run(cache, *FAST, "--mode", "ddp(local-steps=2)", "--nproc", 2, *flags, "--out", tmp_path / "run", code=2)
+    assert message in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_replicas_train_what_single_trains_and_are_told(cache, single, tmp_path):
     flags = [*FAST, "--mode", "dp(devices=cpu:3)", "--threads", 3, "--out", tmp_path / "run"]
     printed = run(cache, *flags).stdout
@@ -254,6 +274,9 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("zero(stage=3,accumulate=2)", 2, "--mode zero: stage is 3 and accumulate is 2; expected stage 1 or 2"),
     ("zero(stage=2,step-in-backward=true)", 2, "--mode zero: step-in-backward is true and stage is 2; expected stage 1"),
     ("ddp(compress=fp16,step-in-backward=true)", 2, "--mode ddp: step-in-backward is true and compress is fp16; expected one"),
+    ("ddp(local-steps=0)", 2, "--mode ddp: local-steps is 0; expected 1 to 65536"),
+    ("ddp(outer=nesterov)", 2, "--mode ddp: outer is nesterov, which is of local-steps; expected local-steps, or no outer"),
+    ("ddp(local-steps=2,compress=fp16)", 2, "--mode ddp: local-steps is 2 with compress=fp16; expected one of them: no gradients are sent"),
     ("single(accumulate=3)", 1, "--mode single: accumulate is 3 for --batch-size 32; expected micro-batches of equal size, as "
                                 "2 or 4"),
     ("ddp(accumulate=32)", 2, "--mode ddp: accumulate is 32 for --batch-size 32 over 2 ranks; expected micro-batches of equal "

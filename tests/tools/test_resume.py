@@ -95,6 +95,22 @@ def test_ranks_stop_at_one_step_and_another_number_of_ranks_goes_on(cache, tmp_p
     assert summary(single)["test_samples"] == 400
 
 
+def test_a_run_that_is_stopped_while_ranks_take_steps_alone_ends_with_the_same_bits(cache, tmp_path):
+    """They meet after 5 and 10 of 13 steps, and at the end of an epoch; a signal is counted 5 to 10 steps later."""
+    flags = [*RUN, "--save-every", 0, "--mode", "ddp(local-steps=5,outer=nesterov)", "--nproc", 2]
+    alone, out = tmp_path / "alone", tmp_path / "run"
+    run(cache, *flags, "--out", alone)
+    process = start(cache, *flags, "--out", out)
+    wait_for_steps(process, out, 15)
+    process.send_signal(signal.SIGTERM)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 143, printed + errors
+    resumed = run(cache, *flags, *resume_flags(out), "--out", out)
+    assert "left out" not in resumed.stdout and 0 < summary(out)["resumed_at_step"] < STEPS
+    assert (out / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes()
+    assert same_figures(out, alone)
+
+
 @pytest.mark.parametrize("mode", ["ddp", "pipeline"])
 def test_a_signal_in_an_evaluation_saves_and_the_next_run_makes_it(cache, tmp_path, mode):
     # 10 batches, before each of which a vote takes 0.1 s

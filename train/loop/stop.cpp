@@ -1,12 +1,15 @@
 // Stopping: the vote of the ranks.
 #include "train/loop/stop.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace penstock {
 
-StopVote::StopVote(Comm& comm, const torch::Device& device)
-    : comm_(comm), device_(device), interval_(device.is_cuda() ? 16 : 1) {}
+constexpr int kMostSteps = 16;
+
+StopVote::StopVote(Comm& comm, const torch::Device& device, int local_steps)
+    : comm_(comm), device_(device), interval_(device.is_cuda() ? kMostSteps : std::min(local_steps, kMostSteps)) {}
 
 StopVote::~StopVote() {
   try {

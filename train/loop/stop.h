@@ -14,8 +14,9 @@ namespace penstock {
 /// the same sum.
 class StopVote {
  public:
-  /// The interval is 1 on the CPU, and 16 on CUDA, where reading a number waits for the device.
-  StopVote(Comm& comm, const torch::Device& device);
+  /// The interval is 1 on the CPU, and 16 on CUDA, where reading a number waits for the device. Where ranks take
+  /// `local_steps` alone it is also that, but no more than 16, so that their votes do not cost what the steps save.
+  StopVote(Comm& comm, const torch::Device& device, int local_steps = 1);
   ~StopVote();
 
   /// Collective, to be called after every step and before every batch of an evaluation. Returns the signal that some

@@ -31,7 +31,7 @@ class Training {
         schedule_(*options.schedule),
         average_(*options.average),
         at_(start),
-        vote_(parts.comm, parts.device),
+        vote_(parts.comm, parts.device, parts.strategy.local_steps()),
         batch_count_(parts.feeder.batches_per_epoch()),
         device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {
     begin_adaptation(options, parts.strategy, at_);
@@ -169,6 +169,7 @@ class Training {
   bool is_step_due() const { return options_.save_every.steps > 0 && at_.step % options_.save_every.steps == 0; }
 
   void end_epoch() {
+    parts_.strategy.meet();
     read_sums();
     take_times();
     printed_ = {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/number_text.h"
 #include "core/text.h"
@@ -35,7 +36,7 @@ struct Collectives {
 Collectives sums_of(const ParallelRun& run, size_t part = 0) {
   Collectives mean;
   if (part >= run.collectives.size()) return mean;
-  int64_t count = 0;
+  int64_t count = 0, without = 0;  // steps; since the last one with sums
   for (size_t step = 0; step < run.collectives[part].size(); ++step) {
     StepCollectives least = run.collectives[part][step];
     for (size_t rank = part; rank < run.collectives.size(); rank += static_cast<size_t>(run.parts)) {
@@ -43,8 +44,12 @@ Collectives sums_of(const ParallelRun& run, size_t part = 0) {
       least = {std::min(least.exposed, one.exposed), std::min(least.all, one.all),
                std::min(least.after_backward, one.after_backward)};
     }
-    if (least.all <= 0) continue;  // on a device the last ones of a run may not be timed everywhere
-    ++count;
+    // Ranks may take steps alone. But on a device the last sums of a run may not be timed everywhere.
+    if (least.all <= 0) {
+      ++without;
+      continue;
+    }
+    count += std::exchange(without, 0) + 1;
     mean.exposed += least.exposed;
     mean.all += least.all;
     mean.last += least.after_backward;

@@ -188,7 +188,8 @@ void check_filters(const TrainOptions& options, const Model& model) {
 
 /// Before data are packed and ranks are started.
 void check_keeps_average(const TrainOptions& options) {
-  if (!options.average->name.empty() && !StrategyRegistry::entry(options.mode->name()).traits.keeps_average)
+  const bool keeps = StrategyRegistry::entry(options.mode->name()).traits.keeps_average;
+  if (!options.average->name.empty() && (!keeps || options.mode->has("local-steps")))
     throw config_error(concat("--average ", options.average, " with --mode ", options.mode,
                               ", which keeps no average of the weights; expected no --average, or another mode"));
 }

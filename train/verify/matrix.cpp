@@ -88,10 +88,16 @@ class ModeRows {
           arch, mesh.size(),
           concat("--mode ", spec_.name(), ": BatchNorm sees the rows of one rank, replica or micro-batch; ",
                  "expected a model without it, or sync-bn=true"));
+    if (promise.averages_parameters && !options_.clip.empty())
+      return leave_out(arch, mesh.size(),
+                       concat("--clip-grad is ", options_.clip,
+                              "; expected none, because each rank clips the gradient ", "of its own rows"));
     const auto hostings = hostings_of(mesh.size());
     if (is_compressed) return add_hosted(mesh, arch, hostings, Equivalence::kCompressed, promise.compression_error);
     add_hosted(mesh, arch, hostings, Equivalence::kOneStep, kOneStepBound);
-    add_hosted(mesh, arch, hostings, Equivalence::kFp64, kFp64Bound);
+    if (promise.holds_for_many_steps) return add_hosted(mesh, arch, hostings, Equivalence::kFp64, kFp64Bound);
+    leave_out(arch, mesh.size(), "ranks take steps alone; expected local-steps=1 with outer=sgd and outer-rate=1",
+              name_of(Equivalence::kFp64));
   }
 
  private:

@@ -63,6 +63,15 @@ TEST(SumsTest, AnotherRankMayComeLastInEachStep) {
   EXPECT_DOUBLE_EQ(sums->all_ms, 140 / 3.0);
 }
 
+/// Ranks that take three steps alone; what comes after the last sums tells nothing.
+TEST(SumsTest, StepsWithoutSumsCount) {
+  const std::vector<StepCollectives> steps{{}, {}, {15, 60, 15}, {}, {}, {15, 30, 15}, {}};
+  const auto sums = timed_sums({.collectives = {steps, steps}});
+  ASSERT_TRUE(sums);
+  EXPECT_DOUBLE_EQ(sums->all_ms, 90 / 6.0);
+  EXPECT_DOUBLE_EQ(sums->hidden_share, 1 - 30 / 90.0);
+}
+
 TEST(SumsTest, TheCopiesOfAPartSumWithEachOtherAlone) {
   const StepCollectives other{2, 20, 2};
   const auto sums = timed_sums({.collectives = {{kFirst}, {other}, {kLast}, {other}}, .parts = 2});

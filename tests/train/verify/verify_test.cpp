@@ -113,6 +113,25 @@ TEST(MatrixTest, CompressionHasTheBoundOfTheMode) {
   EXPECT_EQ(matrix.pairs[0].bound, 4 / 2048.0);
 }
 
+TEST(MatrixTest, RanksThatTakeStepsAloneAreLikeSingleAsFarAsTheirModeSays) {
+  const auto matrix_with = [](const std::string& mode, const std::string& clip) {
+    return matrix_of({.modes = {mode}, .archs = {"lenet"}, .ranks = {4}, .clip = clip});
+  };
+  const auto classes = [&](const std::string& mode) {
+    std::vector<std::string> names;
+    for (const auto& pair : matrix_with(mode, "").pairs) names.push_back(name_of(pair.equivalence));
+    return names;
+  };
+  EXPECT_THAT(classes("ddp(local-steps=1)"), ElementsAre("one-step", "fp64"));
+  for (const auto* mode :
+       {"ddp(local-steps=4)", "ddp(local-steps=1,outer-rate=0.5)", "ddp(local-steps=1,outer=nesterov)"})
+    EXPECT_THAT(classes(mode), ElementsAre("one-step")) << mode;
+  EXPECT_THAT(matrix_with("ddp(local-steps=4)", "").left_out,
+              Contains(Field(&Skipped::reason, HasSubstr("ranks take steps alone"))));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { matrix_with("ddp(local-steps=1)", "norm=1"); }),
+              HasSubstr("--clip-grad is norm=1; expected none"));
+}
+
 TEST(MatrixTest, WhatCannotRunIsRefusedWhereItWasAskedForAndOtherwiseSaid) {
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { matrix_of({.modes = {"zero(stage=9)"}}); }),
               HasSubstr("stage is 9; expected 1, 2 or 3"));

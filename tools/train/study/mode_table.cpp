@@ -73,8 +73,8 @@ std::string share_of_step(const RowResult& row, const Spread& ms) {
   return step_ms > 0 ? percent_text(ms.median / step_ms) : "-";
 }
 
-/// "same", "differs by 3.1e-02 (fp64)", or for compression "within 0.5". With BatchNorm over other rows than those of a
-/// batch "same but for BatchNorm".
+/// "same", "differs by 3.1e-02 (fp64)", for compression "within 0.5", or "one step" where ranks take steps alone. With
+/// BatchNorm over other rows than those of a batch "same but for BatchNorm".
 std::string equivalence_of(const StudyOptions& options, const StudyRow& row, bool splits_batch_norm) {
   VerifyOptions verified{.modes = {row.mode},
                          .archs = {"lenet"},
@@ -83,9 +83,10 @@ std::string equivalence_of(const StudyOptions& options, const StudyRow& row, boo
                          .batch_size = options.train.batch_size,
                          .step_count = kVerifiedSteps};
   const std::string exception = splits_batch_norm ? " but for BatchNorm" : "";
-  std::string text;
+  std::string text, all = "one step";
   try {
     verify(matrix_of(verified).pairs, verified, [&](const Verdict& verdict) {
+      if (verdict.pair.equivalence == Equivalence::kFp64) all = "same";
       if (!verdict.holds() && text.empty())
         text = verdict.failure.empty() ? concat("differs by ", formatted("%.1e", verdict.difference), " (",
                                                 name_of(verdict.pair.equivalence), ")")
@@ -97,7 +98,7 @@ std::string equivalence_of(const StudyOptions& options, const StudyRow& row, boo
     if (error.kind() != ErrorKind::kConfig) throw;
     return "-";  // the mode does not take LeNet
   }
-  return text.empty() ? "same" + exception : text;
+  return text.empty() ? all + exception : text;
 }
 
 }  // namespace
@@ -160,7 +161,9 @@ std::vector<std::string> mode_table_notes() {
              "process."),
       concat("trains as single: what train verify-modes finds in ", kVerifiedSteps,
              " steps of LeNet without BatchNorm, with this batch size; \"-\" if the mode does not take LeNet, such as "
-             "with a cut of another model. Same but for BatchNorm: in the runs of this study BatchNorm normalises by "
+             "with a cut of another model. One step: ranks take steps alone (local-steps), so that only the gradient "
+             "of the "
+             "first step is that of single. Same but for BatchNorm: in the runs of this study BatchNorm normalises by "
              "the rows of one rank, replica or micro-batch, so that accuracies may differ. Otherwise one that differs "
              "by little differs by the order of sums.")};
   const auto formulas = prediction_notes();

@@ -32,7 +32,9 @@ class Formula {
     const double copies = ranks_, accumulate = spec_.get("accumulate", 1);
     const double slower = slowdown(ranks_), work = slower / copies;
     const double update = single_.optimizer * slower / (slices_update ? copies : 1);
-    const double exposed = exposed_ms(own_.parameter_bytes * compression, copies, work * single_.backward / accumulate);
+    const double exposed = spec_.has("local-steps") ? meeting_ms(copies) / spec_.get("local-steps", 1)
+                                                    : exposed_ms(own_.parameter_bytes * compression, copies,
+                                                                 work * single_.backward / accumulate);
     const double gathers = slices_update ? transfer_ms(own_.parameter_bytes * (copies - 1) / copies, copies - 1) : 0;
     return fixed() + single_.load / copies + work * compute() + update + exposed + gathers;
   }
@@ -77,6 +79,11 @@ class Formula {
     return std::max(transfer_ms(sent * bytes, delays) - backward, transfer_ms(sent * last, delays));
   }
 
+  /// The sum of the parameters of ranks that take steps alone, which nothing hides.
+  double meeting_ms(double copies) const {
+    return transfer_ms(2 * (copies - 1) / copies * own_.parameter_bytes, 2 * (copies - 1));
+  }
+
   const Spec& spec_;
   int ranks_;
   const StepParts &single_, &own_;
@@ -108,7 +115,8 @@ std::vector<std::string> prediction_notes() {
       "the bytes of the parameters, a those of a micro-batch's activation, and a network of --sim-net (otherwise "
       "messages count as taking no time): "
       "dp, R replicas: o + l + u + t / R (with an emulated step also 2 phi (R - 1) of copies); "
-      "ddp: o + l / W + u + t / W + what backward does not hide of 2 phi (W - 1) / W, at least the last bucket; "
+      "ddp: o + l / W + u + t / W + what backward does not hide of 2 phi (W - 1) / W, at least the last bucket, or "
+      "with local-steps=H all of it / H; "
       "zero: ddp with u / W, + phi (W - 1) / W; "
       "mp and pipeline: o + l + u / P + t / (W (1 - bubble)) + messages of a, 2 (P - 1) of them one after the other in "
       "mp "

@@ -188,7 +188,13 @@ void Engine::update(const std::vector<torch::Tensor>& gradients) {
   finish_step();
 }
 
+std::vector<KindMemory> Engine::memory() const {
+  return measured_memory(part_, *sync_, update_->optimizer().state(), values(average_->tensors()),
+                         values(update_->rank_local_state().common), config_.sharded, data_.world_size());
+}
+
 torch::Tensor Engine::evaluate(DeviceBatch& batch) {
+  meet();
   agree_on_buffers();
   average_->show(evaluates_average_);
   at::NoGradGuard no_grad;
@@ -217,6 +223,7 @@ void Engine::for_each_state(const UseTensor& use) {
 
 void Engine::load_state(const StateDict& state) {
   average_->show(false);
+  update_->restart();
   left_out_ = state_->load(state);
 }
 

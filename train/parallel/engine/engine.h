@@ -49,15 +49,14 @@ class Engine final : public Strategy, public CapturableStep {
   int micro_batch_step() const override { return config_.micro_batch_step; }
   double predicted_bubble() const override { return config_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
+  int local_steps() const override { return config_.local_steps; }
+  void meet() override { update_->meet(); }
   int most_alive() const override { return runner_->most_alive(); }
   int64_t activation_bytes() const override { return link_.activation_bytes(); }
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;
   void set_learning_rate(double learning_rate) override { update_->optimizer().set_learning_rate(learning_rate); }
-  std::vector<KindMemory> memory() const override {
-    return measured_memory(part_, *sync_, update_->optimizer().state(), values(average_->tensors()), config_.sharded,
-                           data_.world_size());
-  }
+  std::vector<KindMemory> memory() const override;
   torch::Tensor gradient_norm() override { return update_->optimizer().gradient_norm(); }
   void average_weights(double decay, bool restarts) override;
   void compute_in(const Precision& precision) override;

@@ -20,6 +20,9 @@ std::string slot_prefix(const OptimizerState::Slot& slot) { return concat("optim
 std::string rank_local_name(const std::string& owner, int rank, const std::string& tensor) {
   return concat(kRankLocal, owner, ".", rank, ".", tensor);
 }
+std::string common_name(const std::string& owner, const std::string& tensor) {
+  return concat(kRankLocal, owner, ".all.", tensor);
+}
 
 bool fits(const StateDict& state, const std::string& name, const torch::Tensor& like) {
   const auto found = state.find(name);
@@ -62,8 +65,9 @@ int EngineState::holder_of(const std::string& tensor) const {
 }
 
 void EngineState::for_each_held(const UseTensor& use) {
-  parts_.part.for_each_whole(
-      [&](const std::string& name, const torch::Tensor& parameter) { use("model." + name, parameter); });
+  parts_.part.for_each_whole([&](const std::string& name, const torch::Tensor& parameter) {
+    use("model." + name, parts_.update.agreed(parameter));
+  });
   for (const auto& [name, tensor] : parts_.part.buffers()) use("model." + name, tensor);
   const auto& optimizer = parts_.update.optimizer().state();
   for (size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
@@ -130,22 +134,30 @@ std::string EngineState::load(const StateDict& state) {
   return load_rank_local(state);
 }
 
+RankLocalState EngineState::rank_local() const {
+  auto kept = parts_.sync.rank_local_state();
+  return kept.owner.empty() ? parts_.update.rank_local_state() : kept;
+}
+
 NamedTensors EngineState::rank_local_sizes() const {
   NamedTensors sizes;
-  const auto kept = parts_.sync.rank_local_state();
+  const auto kept = rank_local();
   for (const auto& [name, tensor] : kept.tensors)
     for (int rank = 0; rank < parts_.data.world_size(); ++rank)
       sizes.emplace_back(rank_local_name(kept.owner, rank, name), tensor);
+  for (const auto& [name, tensor] : kept.common) sizes.emplace_back(common_name(kept.owner, name), tensor);
   return sizes;
 }
 
 void EngineState::for_each_rank_local(const UseTensor& use) {
-  const auto kept = parts_.sync.rank_local_state();
+  const auto kept = rank_local();
   for (const auto& [name, tensor] : kept.tensors)
     for (int rank = 0; rank < parts_.data.world_size(); ++rank) {
       const auto one = transfer(parts_.data, rank, tensor, tensor.device(), name);
       if (parts_.data.rank() == 0) use(rank_local_name(kept.owner, rank, name), one);
     }
+  if (parts_.data.rank() == 0)
+    for (const auto& [name, tensor] : kept.common) use(common_name(kept.owner, name), tensor);
 }
 
 std::string EngineState::load_rank_local(const StateDict& state) {
@@ -157,7 +169,7 @@ std::string EngineState::load_rank_local(const StateDict& state) {
     owners.insert(split(name, '.')[1]);
   }
   if (found_count == 0) return "";
-  const auto kept = parts_.sync.rank_local_state();
+  const auto kept = rank_local();
   const auto sizes = rank_local_sizes();
   const bool is_for_this = found_count == sizes.size() && std::all_of(sizes.begin(), sizes.end(), [&](const auto& own) {
                              return fits(state, own.first, own.second);
@@ -168,6 +180,7 @@ std::string EngineState::load_rank_local(const StateDict& state) {
   at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : kept.tensors)
     torch::Tensor(tensor).copy_(state.at(rank_local_name(kept.owner, parts_.data.rank(), name)));
+  for (const auto& [name, tensor] : kept.common) torch::Tensor(tensor).copy_(state.at(common_name(kept.owner, name)));
   return "";
 }
 

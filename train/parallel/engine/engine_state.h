@@ -12,7 +12,8 @@
 namespace penstock::detail {
 
 /// The state of all ranks, as Strategy has it: the model, the optimiser's slots, the average, and what a rank keeps for
-/// its gradient sync alone, as strategy.<owner>.<data rank>.<entry>. Thread-safety: the training thread's alone.
+/// itself, as strategy.<owner>.<data rank>.<entry>, of which what is equal at all ranks is there once, with `all` as
+/// its rank. Thread-safety: the training thread's alone.
 class EngineState {
  public:
   /// All of it outlives this. Requires parts whose weights are there.
@@ -44,6 +45,7 @@ class EngineState {
   /// while `use` has it.
   void for_each_held(const UseTensor& use);
 
+  RankLocalState rank_local() const;
   NamedTensors rank_local_sizes() const;
   void for_each_rank_local(const UseTensor& use);
   std::string load_rank_local(const StateDict& state);

@@ -31,7 +31,8 @@ void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sh
 
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const ShardedKinds& sharded, int ranks) {
+                                        const std::vector<torch::Tensor>& outer, const ShardedKinds& sharded,
+                                        int ranks) {
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   auto gradients = sync.buffers();
   for (const auto& parameter : trained) gradients.push_back(parameter.grad());
@@ -50,6 +51,11 @@ std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSyn
   if (!average.empty()) {
     kinds.push_back(kind_of("average", average, 0));
     add_formula(kinds.back(), total_bytes(parameters), 1, /*is_sharded=*/false, ranks);
+  }
+  if (!outer.empty()) {
+    kinds.push_back(kind_of("outer", outer, 0));
+    add_formula(kinds.back(), total_bytes(trained), static_cast<int>(outer.size() / trained.size()),
+                /*is_sharded=*/false, ranks);
   }
   return kinds;
 }

@@ -19,10 +19,14 @@ namespace penstock::detail {
 ///     average      φ      with --average alone; with the frozen parameters. The measured bytes include the average's
 ///                         buffers, the formula does not
 ///
-/// Where `sharded` says that a rank keeps a slice of a kind, the formula is divided by `ranks`. The average is never
+///     outer        L φ    L tensors that ranks which take steps alone keep per parameter; without the frozen
+///     parameters
+///
+/// Where `sharded` says that a rank keeps a slice of a kind, the formula is divided by `ranks`. The last two are never
 /// sharded.
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const ShardedKinds& sharded, int ranks);
+                                        const std::vector<torch::Tensor>& outer, const ShardedKinds& sharded,
+                                        int ranks);
 
 }  // namespace penstock::detail

@@ -32,6 +32,7 @@ struct StepConfig {
   ShardedKinds sharded = {};
   bool syncs_batch_norm = false;            // over the data axis; only with one micro-batch
   bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
+  int local_steps = 1;                      // as Strategy::local_steps(); its update meets so often
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
   bool can_be_captured = false;             // as CapturableStep has it; with make_no_sync() alone
   /// Null: as the engine chooses.

@@ -13,10 +13,12 @@
 
 namespace penstock::detail {
 
-/// What a rank keeps of its gradients from one step to the next. `owner` names what keeps them: "powersgd".
+/// What a rank keeps from one step to the next beside what all have: of its gradients, or of the steps that it takes
+/// alone. `owner` names what keeps it: "powersgd".
 struct RankLocalState {
   std::string owner;
-  NamedTensors tensors;  // sharing memory
+  NamedTensors tensors;      // sharing memory
+  NamedTensors common = {};  // the same; with equal values at every rank
 };
 
 /// What a gradient sync needs of its rank. `comm` and `recorder` outlive it.

@@ -101,7 +101,8 @@ struct ReplicaUse {
 };
 
 /// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
-/// of `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
+/// of `single`, unless its EquivalenceGuarantee says less: gradients are summed over all rows of all ranks and divided
+/// once by the global true sample count.
 ///
 /// Frozen parameters (Model::freeze()) require no gradient: they get no update, and stand in state() all the same, with
 /// zeros in the optimiser's slots, so that a checkpoint does not know what was frozen.
@@ -137,6 +138,12 @@ class Strategy {
   /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
   virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+  /// Steps that each rank takes alone before ranks come to the same parameters again; 1: they have the same after every
+  /// step, or hold parts of them.
+  virtual int local_steps() const { return 1; }
+  /// Collective, between two steps, as evaluate() and the end of an epoch need it: all ranks have the same parameters
+  /// afterwards. Does nothing where they have.
+  virtual void meet() {}
   /// Collective, between two steps: the average becomes decay * average + (1 - decay) * weights, with BatchNorm's
   /// running statistics among the weights; with `restarts` the weights then become the average. It starts as the
   /// weights of the first step. Requires StepOptions::keeps_average and Traits::keeps_average; without the latter it
@@ -148,7 +155,7 @@ class Strategy {
   /// Whether evaluate() uses the average, as it does at first where one is kept, or the weights.
   virtual void evaluate_average(bool on) { static_cast<void>(on); }
   /// The norm of the gradients of the last step over the whole model, before they were clipped: f64 scalar, the same at
-  /// every rank. Undefined where nothing is clipped.
+  /// every rank unless each takes steps alone. Undefined where nothing is clipped.
   virtual torch::Tensor gradient_norm() { return {}; }
   /// One entry per replica; empty in a mode that has none.
   virtual std::vector<ReplicaUse> replica_use() { return {}; }
@@ -180,6 +187,11 @@ struct EquivalenceGuarantee {
   bool sees_whole_batches = true;
   /// The most that |gradient as sent - gradient| / |gradient| of one step may be where gradients are compressed.
   double compression_error = 0;
+  /// Each rank updates by the gradient of its own rows, and ranks take the mean of their parameters: that is the update
+  /// of `single` if it is linear in the gradient, as that of sgd without clipping.
+  bool averages_parameters = false;
+  /// After many steps too; otherwise one step is like one of `single`, but not where many lead to.
+  bool holds_for_many_steps = true;
 };
 
 struct StrategyKind {

@@ -30,8 +30,13 @@ class Update {
   /// Updates the parameters of one bucket, and needs only their gradients. A step is complete when this was called once
   /// for every bucket, in any order. Requires UpdateContext::in_buckets.
   virtual void step_bucket(size_t bucket) = 0;
-  /// After this call every rank has the new values of all parameters that it holds.
+  /// Once per step, after the update: every rank has the new values of all parameters that it holds, or with
+  /// make_local_update() those that it has reached alone.
   virtual void share() {}
+  /// Collective, between two steps: ranks that have different parameters come to the same ones.
+  virtual void meet() {}
+  /// Before a checkpoint is loaded: what step() keeps beside the optimiser's state is as at the beginning.
+  virtual void restart() {}
   /// The optimiser of the parameters, or pieces of them, that this rank changes.
   virtual Optimizer& optimizer() = 0;
   /// Collective over the ranks that hold the same parameters, at the first of them: slot `index` of the optimiser,
@@ -41,6 +46,11 @@ class Update {
   virtual void load_slot(size_t index, const std::vector<torch::Tensor>& whole) = 0;
   /// After the sum of gradients, or after step(): what this rank changes, by which gradients. Here all of `trained`.
   virtual std::vector<UpdatedPiece> pieces(const std::vector<torch::Tensor>& trained);
+  /// Collective over the ranks that hold the same parameters: the value of a parameter of the part that stands for all
+  /// of them.
+  virtual torch::Tensor agreed(const torch::Tensor& parameter) { return parameter; }
+  /// As GradientSync::rank_local_state(). A mode has one of the two at most.
+  virtual RankLocalState rank_local_state() { return {}; }
 };
 
 /// What an update needs of its rank. `rate_factors`, `weight_decays`: one entry per trained parameter.

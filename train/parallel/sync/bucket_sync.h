@@ -1,7 +1,7 @@
 // Bucket sync: gradients summed in buckets under backward, and what all syncs in buckets share (OrderedBuckets).
 //
-// Lives here: gradients that are summed over ranks while backward runs (ddp's overlap), plain and compressed, and
-// BatchNorm over ranks.
+// Lives here: gradients that are summed over ranks while backward runs (ddp's overlap), plain and compressed;
+// BatchNorm over ranks; parameters of ranks that take steps alone.
 // Not here: gradients of which a rank keeps a slice (sharding), and sums of a fixed order (exact).
 #pragma once
 
