@@ -1,4 +1,5 @@
-"""Runs `train --exact` in every mode, mesh and hosting and from checkpoints of other modes, and compares model.safetensors.
+"""Runs `train --exact` in every mode, mesh and hosting and from checkpoints of other modes, and compares model.safetensors
+and what metrics.jsonl says of training and evaluations: the loss of every step and epoch, and the scores of the test set.
 
 Prints a table as Markdown; exit code 1 if one run ends with other bits than the first one, which is `single`. The programs
 are those of PENSTOCK_BIN, or build/release/bin. A run that is already in --out is not run again."""
@@ -63,12 +64,13 @@ def command_of(name, options):
     if any(other and other[0] == name for *_, other in RUNS.values()):
         words += CHECKPOINTS
     words += [*(flags if "-j" in flags else ["-j", 1, *flags]), "--mode", mode, "--out", options.out / name]
+    words += ["-p", 1]  # every loss is compared
     return [str(word) for word in (words + ["--nproc", ranks] if ranks > 1 else words)]
 
 
 def train(name, options):
-    """The digest of what a run ends with, and how long it took. The run before it, if there is one, has to be there.
-    A run of the same command and the same program, which an interrupted call has left, is not made again."""
+    """The digest of what a run ends with, what it says, and how long it took. The run before it, if there is one, has to be
+    there. A run of the same command and the same program, which an interrupted call has left, is not made again."""
     weights, log, made_by = options.out / name / "model.safetensors", options.out / f"{name}.log", options.out / f"{name}.json"
     start = time.monotonic()
     command = command_of(name, options)
@@ -80,7 +82,14 @@ def train(name, options):
         if code != 0:
             sys.exit(f"exact: {name}: train ended with exit code {code}; see {log}")
         made_by.write_text(made, encoding="utf-8")
-    return hashlib.sha256(weights.read_bytes()).hexdigest(), time.monotonic() - start
+    return hashlib.sha256(weights.read_bytes()).hexdigest(), said(options.out / name), time.monotonic() - start
+
+
+def said(folder):
+    """By kind and step of a record: losses and scores, in all digits. A run that goes on has those from there on."""
+    records = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return {(one["kind"], one["step"]): {key: value for key, value in one.items()
+                                         if key in ("loss", "accuracy") or key.startswith("test_")} for one in records}
 
 
 def text_of(name):
@@ -105,14 +114,17 @@ def main():
         if (begin := RUNS[name][3]) and begin[0] not in chosen:
             sys.exit(f"exact: --only is {options.only!r}, which has {name} without {begin[0]}; expected both")
     print("| mode | ranks | hosting | sha256 | s |\n|---|---|---|---|---|")
-    expected, different = None, []
+    expected, losses, different = None, None, []
     for name in chosen:
-        digest, seconds = train(name, options)
-        expected = expected or digest
-        if digest != expected:
+        digest, words, seconds = train(name, options)
+        expected, losses = expected or digest, losses or words
+        differs = " **differs**" if digest != expected else ""
+        if wrong := [record for record in words if words[record] != losses.get(record)]:
+            differs += f" **says other numbers, first of {wrong[0][0]} {wrong[0][1]}**"
+        if differs:
             different.append(name)
-        print(f"{text_of(name)} `{digest[:16]}`{'' if digest == expected else ' **differs**'} | {seconds:.0f} |", flush=True)
-    print(f"\n{len(chosen) - len(different)} of {len(chosen)} runs end with the same bits")
+        print(f"{text_of(name)} `{digest[:16]}`{differs} | {seconds:.0f} |", flush=True)
+    print(f"\n{len(chosen) - len(different)} of {len(chosen)} runs end with the same bits, and have said the same losses and scores")
     return 1 if different else 0
 
 

@@ -1,4 +1,5 @@
 """train --exact: the bits of a run do not depend on its mode, ranks, hosting, workers and processor's instructions."""
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from train_tool import DATA, TRAIN, environment, merged, run, start, summary, wait_for_steps
 
 # 400 samples in batches of 32: the last batch of an epoch has 16.
-EXACT = ["--data", DATA, "-b", "32", "-j", "1", "--device", "cpu", "--epochs", "2", "--exact"]
+EXACT = ["--data", DATA, "-b", "32", "-j", "1", "--device", "cpu", "--epochs", "2", "-p", "1", "--exact"]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,14 @@ def bits(out):
     return (out / "model.safetensors").read_bytes()
 
 
+def said(out):
+    """The losses of every step, and of every epoch also the scores of its evaluation."""
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return {(record["kind"], record["step"]): {key: value for key, value in record.items()
+                                               if key in ("loss", "accuracy") or key.startswith("test_")}
+            for record in records}
+
+
 @pytest.mark.parametrize("flags", [
     ["--mode", "ddp", "--nproc", 2],
     ["--mode", "ddp", "--nproc", 4, "--hosting", "threads"],
@@ -42,11 +51,42 @@ def bits(out):
 def test_every_mode_has_the_bits_of_single(cache, expected, tmp_path, flags):
     run(cache, *EXACT, *flags, "--out", tmp_path / "run")
     assert bits(tmp_path / "run") == bits(expected)
+    assert said(tmp_path / "run") == said(expected)
+    assert {"loss", "accuracy", "test_loss", "test_accuracy"} == said(expected)["epoch", 26].keys()
+
+
+def test_an_average_is_evaluated_to_the_same_bits(cache, tmp_path):
+    flags = [*EXACT, "--epochs", 1, "--average", "ema(decay=0.9)", "--tta", "flip"]
+    run(cache, *flags, "--out", tmp_path / "single")
+    run(cache, *flags, "--mode", "pipeline(data=2)", "--nproc", 4, "--hosting", "threads", "--out", tmp_path / "run")
+    assert said(tmp_path / "run") == said(tmp_path / "single")
+    assert "test_loss_of_weights" in said(tmp_path / "single")["epoch", 13]
+
+
+def test_when_losses_are_read_changes_none(cache, expected, tmp_path):
+    run(cache, *EXACT, "-p", 5, "--save-every", "3 steps", "--mode", "ddp", "--nproc", 2, "--hosting", "threads", "--out",
+        tmp_path / "run")
+    for step in (13, 26):
+        assert said(tmp_path / "run")["epoch", step] == said(expected)["epoch", step]
+
+
+def test_an_evaluation_alone_says_the_same_in_every_mode(cache, expected, tmp_path):
+    loss, samples = said(expected)["epoch", 26]["test_loss"], []
+    for flags in ([], ["--mode", "ddp", "--nproc", 4], ["--mode", "pipeline", "--nproc", 2, "--hosting", "threads"], ["--mode", "dp"]):
+        out = tmp_path / f"run-{len(samples)}"
+        printed = run(cache, "-e", "--exact", 8, "--pretrained", expected / "model.safetensors", "--data", DATA, "-b", 32,
+                      "--device", "cpu", *flags, "--out", out).stdout
+        assert "exact: 8 shards per batch; kernels that every processor with AVX2 has" in printed
+        evaluation = json.loads((out / "evaluation.json").read_text())
+        assert evaluation["loss"] == loss
+        samples.append((out / "evaluation.csv").read_text())
+    assert all(other == samples[0] for other in samples)
 
 
 def test_without_it_they_differ(cache, expected, tmp_path):
     run(cache, *EXACT, 0, "--out", tmp_path / "run")
     assert bits(tmp_path / "run") != bits(expected)
+    assert said(tmp_path / "run") != said(expected)
     assert "exact_shards" not in summary(tmp_path / "run")
 
 
@@ -59,10 +99,12 @@ def test_a_run_goes_on_in_another_mode_in_the_middle_of_an_epoch(cache, tmp_path
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     printed = run(cache, "--resume", first, "--mode", "pipeline", "--nproc", 2, "--hosting", "processes", "--device",
-                  "cpu", "--epochs", 20, "--out", on).stdout
+                  "cpu", "--epochs", 20, "-p", 1, "--out", on).stdout
     assert "exact: 8 shards" in printed and "rounded differently" not in printed
     run(cache, *EXACT, "--schedule", "constant", "--epochs", 20, "--out", tmp_path / "whole")
     assert bits(on) == bits(tmp_path / "whole")
+    whole = said(tmp_path / "whole")
+    assert said(on) == {record: whole[record] for record in said(on)}
 
 
 def test_the_environment_does_not_choose_kernels(cache, expected, tmp_path):
@@ -97,8 +139,7 @@ def test_kernels_of_this_processor_have_the_same_bits_in_every_mode(cache, expec
     (["--threads", 2], "--threads is 2 with --exact 8; expected 1, because kernels sum in another order with more"),
     (["--shuffle", "rank-local"], "--exact is 8 with --shuffle rank-local, which gives other batches to other numbers of "
                                   "ranks; expected --shuffle global or none"),
-    (["--exact="], "--exact: is \"\"; expected a whole number"),
-    (["-e"], "--exact is 8 with --evaluate: no step is trained; expected one of the two")])
+    (["--exact="], "--exact: is \"\"; expected a whole number")])
 def test_what_it_cannot_be_with_is_one_line(cache, tmp_path, flags, message):
     done = run(cache, *EXACT, *flags, "--out", tmp_path / "run", code=2)
     assert done.stderr == f"train: {message}\n"

@@ -291,9 +291,6 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
   check_least("--nproc", options.nproc, 1);
   check_least("--world-size", options.world_size, 1);
   check_least("--rank", options.rank, 0);
-  if (app.count("--exact") > 0 && options.only_evaluates)
-    throw config_error(
-        concat("--exact is ", options.exact_shards, " with --evaluate: no step is trained; expected one of the two"));
   if (app.count("--lr") > 0 && options.learning_rate < 0)
     throw config_error(concat("--lr is ", options.learning_rate, "; expected 0 or more and less than inf"));
   if (app.count("--momentum") > 0 && options.optimizer->name() != "sgd")
@@ -395,7 +392,7 @@ TrainOptions parse_flags(int argc, char** argv) {
                        .network = parse_network("--sim-net", values.network)};
   if (!values.link.empty()) put_behind_link(values.link, options);
   check_typed(app, options);
-  if (options.only_evaluates) {  // those of the earlier run, perhaps
+  if (options.only_evaluates && app.count("--exact") == 0) {  // those of the earlier run, perhaps
     options.exact_shards = 0;
     options.exact_kernels = TrainOptions().exact_kernels;
   }

@@ -15,6 +15,7 @@
 #include "train/loop/readiness.h"
 #include "train/loop/step_totals.h"
 #include "train/loop/stop.h"
+#include "train/loop/sum_over_copies.h"
 #include "train/options/average.h"
 #include "train/options/divergence.h"
 #include "train/options/emulated.h"
@@ -118,6 +119,7 @@ class Training {
     adapt_scale(options_, was_skipped_, parts_.strategy, at_);
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
+    if (options_.exact_shards > 0) step_losses_.push_back(sums.loss.to(torch::kFloat64));
     return sums.count;
   }
 
@@ -239,15 +241,26 @@ class Training {
     const auto correct = static_cast<int64_t>(host[1].item<double>());
     check_finite(loss);
     if (counts_corrupt()) check_corrupt(static_cast<int64_t>(host[2].item<double>()));
-    printed_.loss += loss;
+    for (const double of_step : read_losses(loss)) {
+      printed_.loss += of_step;
+      at_.loss_sum += of_step;
+    }
     printed_.correct_count += correct;
     printed_.sample_count += since_read_.sample_count;
-    at_.loss_sum += loss;
     at_.correct_count += correct;
     at_.sample_count += since_read_.sample_count;
     since_read_ = {};
     own_since_read_ = own_corrupt_since_read_ = 0;
     parts_.recorder.mark(Phase::kOther);
+  }
+
+  /// Collective: what adds up to the losses since the last read. With --exact one entry per step, whose bits depend
+  /// neither on ranks nor on when they are read; otherwise `sum`.
+  std::vector<double> read_losses(double sum) {
+    if (step_losses_.empty()) return {sum};
+    const auto own = at::stack(std::exchange(step_losses_, {}));
+    const auto losses = sum_over_copies(parts_.comm, parts_.strategy.data_world_size(), own);
+    return {losses.data_ptr<double>(), losses.data_ptr<double>() + losses.numel()};
   }
 
   bool counts_corrupt() const { return *options_.on_corrupt != OnCorrupt::kFail; }
@@ -356,10 +369,11 @@ class Training {
   Position at_;
   StopVote vote_;
   int64_t batch_count_;
-  torch::Tensor device_sums_;                  // f64: loss and correct, of this rank since the last read
-  SampleTotals since_read_;                    // only sample_count is used: samples of all ranks since the last read
-  int64_t own_since_read_ = 0;                 // samples of this rank since the last read
-  int64_t own_corrupt_since_read_ = 0;         // those that are corrupt
+  torch::Tensor device_sums_;               // f64: loss and correct, of this rank since the last read
+  std::vector<torch::Tensor> step_losses_;  // with --exact: f64, of this rank, one entry per step since the last read
+  SampleTotals since_read_;                 // only sample_count is used: samples of all ranks since the last read
+  int64_t own_since_read_ = 0;              // samples of this rank since the last read
+  int64_t own_corrupt_since_read_ = 0;      // those that are corrupt
   int64_t corrupt_count_ = 0, row_count_ = 0;  // of all ranks, since this process began
   SampleTotals printed_;                       // sums of all ranks since the last step record
   TimeTotals window_;                          // counts since take_times(); the recorder still has the times

@@ -85,8 +85,9 @@ std::string exact_text(const TrainOptions& options) {
   const std::string kernels = is_native(options) ? concat("the kernels of this processor (", processor_name(), ", ",
                                                           at::get_cpu_capability(), "), whose bits others may not have")
                                                  : "kernels that every processor with AVX2 has";
-  return concat("exact: ", count_text(options.exact_shards, "shard"), " of ", count_text(rows, "row"), " per batch; ",
-                kernels, ", by one thread per rank or replica\n");
+  return concat("exact: ", count_text(options.exact_shards, "shard"),
+                options.only_evaluates ? "" : concat(" of ", count_text(rows, "row")), " per batch; ", kernels,
+                ", by one thread per rank or replica\n");
 }
 
 }  // namespace penstock

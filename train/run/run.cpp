@@ -145,9 +145,8 @@ class Run {
   LoaderOptions eval_loader_options() {
     auto options = train_loader_options();
     const auto samples = static_cast<int64_t>(setup_.data.test->size());
-    options.batch_size = std::max<int64_t>(
-        options_.batch_size,
-        eval_rows(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size) * options.world_size);
+    options.batch_size = eval_batch(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size,
+                                    options_.exact_shards, options_.batch_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
     options.subset = options.exclude_ids = options.sampler = options.size_schedule = "";
@@ -182,7 +181,7 @@ class Run {
 
   std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {
     return penstock::evaluate(*strategy_, comm_, *test_feeder_, *setup_.loss, setup_.shape.classes, device_, pass,
-                              calls, *options_.test_views);
+                              calls, *options_.test_views, options_.exact_shards);
   }
 
   void open_folder() {

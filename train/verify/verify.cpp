@@ -50,11 +50,7 @@ class Verifier {
     const StateDict& expected = reference(reference_launch(pair));
     const int64_t start_ns = now_ns();
     verdict.failure = train(launch_of(pair), stop_of(pair));
-    if (verdict.failure.empty()) {
-      auto state = read_tensors(result_).tensors;
-      std::erase_if(state, [](const auto& entry) { return entry.first.starts_with("strategy."); });  // of ranks alone
-      compare(expected, state, verdict);
-    }
+    if (verdict.failure.empty()) compare(expected, state_of_result(), verdict);
     if (verdict.failure.empty() && !verdict.holds()) follow_model(verdict);
     verdict.seconds = ms_since(start_ns) * 1e-3;
     return verdict;
@@ -96,6 +92,13 @@ class Verifier {
     return compares_states(pair) ? (launch_of(pair).end_step + 1) / 2 : kNeverStops;
   }
 
+  /// Without what ranks keep for themselves alone.
+  StateDict state_of_result() const {
+    auto state = read_tensors(result_).tensors;
+    std::erase_if(state, [](const auto& entry) { return entry.first.starts_with("strategy."); });
+    return state;
+  }
+
   /// Doubles the number of steps until the states differ, and halves what is between.
   int64_t first_step_that_differs(const Comparison& pair) {
     if (!compares_states(pair)) return 0;
@@ -104,7 +107,7 @@ class Verifier {
       auto launch = launch_of(pair), single = reference_launch(pair);
       launch.end_step = single.end_step = count;
       if (!train(launch, stop_of(pair)).empty()) return true;
-      const StateDict state = read_tensors(result_).tensors;
+      const StateDict state = state_of_result();
       const double difference = largest_difference(reference(single), state).relative;
       return difference > 0 && difference >= pair.bound;
     };

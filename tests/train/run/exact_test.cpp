@@ -10,7 +10,9 @@
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
+#include "tests/train/sample_feeder.h"
 #include "tests/train/strategy_batches.h"
+#include "train/loop/sum_over_copies.h"
 
 namespace penstock {
 namespace {
@@ -71,6 +73,7 @@ struct Training {
   ModelMaker make;
   Samples samples;
   OptimizerOptions options = kSgd;
+  int64_t class_count = 10;
 };
 
 Training lenet_training() {
@@ -82,12 +85,13 @@ Training lenet_training() {
 Training resnet_training() {
   auto samples = random_samples(kSamples, kTinyPhotos, 4);
   samples.images = samples.images.to(torch::kFloat32);
-  return {make_resnet, samples};
+  return {make_resnet, samples, kSgd, kTinyPhotos.classes};
 }
 
-/// Rank 0's state after the steps `first` .. `end` - 1, from `state` if there is one.
+/// Rank 0's state after the steps `first` .. `end` - 1, from `state` if there is one. `said`: the losses of these
+/// steps, and the scores of an evaluation.
 StateDict train(const Training& training, const Case& one, int64_t first = 0, int64_t end = kSteps,
-                const StateDict& state = {}) {
+                const StateDict& state = {}, std::vector<double>* said = nullptr) {
   StateDict result;
   run_ranks(
       one.world_size,
@@ -96,9 +100,20 @@ StateDict train(const Training& training, const Case& one, int64_t first = 0, in
                                 kShards);
         if (!state.empty()) trainee.strategy->load_state(state);
         comm.barrier();  // recomputation sets the random numbers of which other ranks build their models
-        for (int64_t i = first; i < end; ++i) trainee.strategy->step(trainee.part(training.samples, kBatch, i));
-        auto all = trainee.strategy->state();
-        if (comm.rank() == 0) result = std::move(all);
+        auto& strategy = *trainee.strategy;
+        std::vector<double> heard;
+        for (int64_t i = first; i < end; ++i) {
+          const auto loss = strategy.step(trainee.part(training.samples, kBatch, i)).loss.to(torch::kFloat64);
+          if (said) heard.push_back(sum_over_copies(comm, strategy.data_world_size(), loss).item<double>());
+        }
+        auto all = strategy.state();
+        if (said) {
+          const auto scores = scores_of(trainee, comm, training.samples, *make_loss(), training.class_count, kShards);
+          heard.insert(heard.end(), scores.begin(), scores.end());
+        }
+        if (comm.rank() != 0) return;
+        result = std::move(all);
+        if (said) *said = std::move(heard);
       },
       /*step_seconds=*/60, one.network);
   return result;
@@ -153,12 +168,53 @@ const std::vector<Case> kCases{{"ddp", 1},
                                {"pipeline(data=4,zero=1)", 8},
                                {"pipeline(data=2,schedule=zero-bubble,zero=2)", 4}};
 
+/// And it says the same losses and scores.
 TEST(ExactTest, EveryModeTrainsTheBitsOfSingle) {
   for (const auto& training : {lenet_training(), resnet_training()}) {
-    const auto expected = train(training, {"single"});
-    for (const auto& one : kCases)
-      EXPECT_EQ(differing(expected, train(training, one)), Names()) << one.mode << ", " << one.world_size << " ranks";
+    std::vector<double> expected_words, words;
+    const auto expected = train(training, {"single"}, 0, kSteps, {}, &expected_words);
+    for (const auto& one : kCases) {
+      EXPECT_EQ(differing(expected, train(training, one, 0, kSteps, {}, &words)), Names())
+          << one.mode << ", " << one.world_size << " ranks";
+      EXPECT_EQ(words, expected_words) << one.mode << ", " << one.world_size << " ranks";
+    }
   }
+}
+
+/// Errors are sums of numbers that round, and several outputs make one loss.
+class Errors final : public Loss {
+ public:
+  std::unique_ptr<Metric> metric(int64_t) const override { return make_errors(/*squared_first=*/true); }
+  const LossTarget& target() const override { return target_; }
+
+ private:
+  torch::Tensor of_targets(const torch::Tensor& outputs, const DeviceBatch& rows) const override {
+    return (outputs - rows.columns.at(kTargetColumn).to(outputs.scalar_type())).abs().mean(1);
+  }
+  LossTarget target_{.field = "age", .columns = "field(name=age)", .outputs = 1};
+};
+
+TEST(ExactTest, EveryModeSaysTheSameErrors) {
+  const auto training = lenet_training();
+  const auto loss = std::make_shared<Errors>();
+  const auto said_by = [&](const Case& one) {
+    std::vector<double> said;
+    run_ranks(
+        one.world_size,
+        [&](Comm& comm) {
+          StrategyHarness trainee(one.mode, [] { return make("mlp", {.classes = 1}); }, comm, kSgd, torch::kFloat32,
+                                  torch::kCPU, {}, kShards, {.loss = loss});
+          const auto scores = scores_of(trainee, comm, training.samples, *loss, 1, kShards);
+          if (comm.rank() == 0) said = scores;
+        },
+        /*step_seconds=*/60, one.network);
+    return said;
+  };
+  const auto expected = said_by({"single"});
+  EXPECT_EQ(expected.size(), 4u);
+  for (const auto& one : {Case{"ddp", 2}, Case{"ddp", 4, Network::kGloo}, Case{"ddp", 8}, Case{"dp(devices=cpu:4)"},
+                          Case{"pipeline", 2}, Case{"pipeline(data=2)", 4}, Case{"zero(stage=3)", 4}})
+    EXPECT_EQ(said_by(one), expected) << one.mode << ", " << one.world_size << " ranks";
 }
 
 /// Three units of stages, of 1.9, 1.4 and 1.5 MB: while backward is in one, another one is gathered and a third one

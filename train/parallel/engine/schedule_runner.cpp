@@ -8,6 +8,7 @@
 
 #include "train/parallel/replicas/replicas.h"
 #include "train/parallel/strategy/step_taps.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 
@@ -29,6 +30,7 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
       loss_(std::move(loss)),
       seed_(seed),
       trained_(values(part_.trained())),
+      losses_(static_cast<size_t>(micro_batches_ * (replicas_ ? replicas_->count() : 1))),
       alive_(part_.chunk_count() * static_cast<size_t>(micro_batches_)) {}
 
 StepSums ScheduleRunner::compute_gradients(const DeviceBatch& batch) {
@@ -71,8 +73,9 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
     const bool is_backward = operation.kind != Operation::Kind::kForward;
     if (is_backward) sync_.begin_backward(operation.micro_batch);
     if (is_backward)
-      weight_gradients_.begin_backward(!sync_.defers_weight_gradients() &&
-                                       last[static_cast<size_t>(operation.chunk)] == &operation);
+      weight_gradients_.begin_backward(
+          config_.mesh.shards > 0 ||
+          (!sync_.defers_weight_gradients() && last[static_cast<size_t>(operation.chunk)] == &operation));
     switch (operation.kind) {
       case Operation::Kind::kForward:
         forward(batch, operation, rows);
@@ -92,7 +95,31 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
     weight_gradients_.finish();
     recorder_.mark(Phase::kBackward);
   }
-  return sums.loss.defined() ? sums : no_sums(device_);
+  if (!sums.correct.defined()) return no_sums(device_);
+  sums.loss = take_loss();
+  return sums;
+}
+
+/// A micro-batch of replicas has a shard for each of them.
+void ScheduleRunner::put_loss(int micro_batch, const Alive& alive) {
+  const int count = replicas_ && config_.mesh.shards > 0 ? replicas_->count() : 1;
+  auto* const losses = &losses_[static_cast<size_t>(micro_batch * count)];
+  if (count == 1) losses[0] = alive.output.detach().to(torch::kFloat64);
+  int64_t first = 0;
+  for (int replica = 0; count > 1 && replica < count; ++replica) {
+    const int64_t rows = replicas_->row_count(replica);
+    if (rows > 0) losses[replica] = alive.losses.narrow(0, first, rows).sum().to(torch::kFloat64);
+    first += rows;
+  }
+}
+
+/// Those without rows are the last ones, so that what is left of the tree is the same as with zeros.
+torch::Tensor ScheduleRunner::take_loss() {
+  std::vector<torch::Tensor> given;
+  for (auto& loss : losses_)
+    if (loss.defined()) given.push_back(std::exchange(loss, {}));
+  at::NoGradGuard no_grad;
+  return pairwise_sum(given);
 }
 
 std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& batch) const {
@@ -106,16 +133,30 @@ std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& 
   return last;
 }
 
+/// With --exact in the micro-batches of training, so that kernels see the same rows at every rank.
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
+  const int pieces = config_.mesh.shards > 0 ? micro_batches_ : 1;
+  const int64_t each = (batch.rows + pieces - 1) / pieces;
+  std::vector<torch::Tensor> outputs;
+  for (int piece = 0; piece * each < batch.rows; ++piece) {
+    auto output = evaluate(batch, piece, {piece * each, std::min(each, batch.rows - piece * each)}, each);
+    if (output.defined()) outputs.push_back(std::move(output));
+  }
+  if (outputs.empty()) return {};
+  return outputs.size() == 1 ? outputs.front() : torch::cat(outputs);
+}
+
+torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch, int piece, const Rows& rows, int64_t full_rows) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = config_.placement.part_of(rank_, chunk);
-    output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows,
-                      std::nullopt);
+    output = run_part(
+        part == 0 ? batch.images.narrow(0, rows.first, rows.count) : link_.receive_activation(part, piece, rows.count),
+        chunk, full_rows, std::nullopt);
     if (part_.is_last(chunk)) return output;
-    link_.send_activation(part, 0, output);
+    link_.send_activation(part, piece, output);
   }
-  return torch::Tensor();
+  return {};
 }
 
 bool ScheduleRunner::runs(const DeviceBatch& batch, const Rows& rows) const {
@@ -160,7 +201,9 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
   const auto wanted = batch.narrow(rows.first, rows.count);
-  return (loss_->of_rows(output, wanted) * wanted.weights).sum();
+  const auto losses = loss_->of_rows(output, wanted) * wanted.weights;
+  alive.losses = losses.detach();
+  return losses.sum();
 }
 
 void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
@@ -219,9 +262,8 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
   }
   if (part_.is_last(operation.chunk)) {
     const auto correct = hits(alive.logits, batch.narrow(rows.first, rows.count));
-    const bool is_only = !sums.loss.defined();
-    sums.loss = is_only ? alive.output.detach() : sums.loss + alive.output.detach();
-    sums.correct = is_only ? correct : sums.correct + correct;
+    put_loss(operation.micro_batch, alive);
+    sums.correct = sums.correct.defined() ? sums.correct + correct : correct;
     sums.count += rows.count;
   }
   if (!is_first) link_.send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());

@@ -44,6 +44,7 @@ class ScheduleRunner final : public StepRunner {
     torch::Tensor input;                // of a part that is not the first
     torch::Tensor output;               // the loss at the last part; undefined while the input alone is kept
     torch::Tensor logits;               // at the last part; those of replicas get a gradient
+    torch::Tensor losses;               // at the last part: weight * loss of each row
     torch::Tensor gradient;             // of the output, at the first part between the halves of backward
     std::optional<SplitBackward> rest;  // at the other parts between the halves of backward
     std::optional<RandomState> random;  // before a forward that is run again
@@ -55,11 +56,17 @@ class ScheduleRunner final : public StepRunner {
   int64_t full_rows_of(const DeviceBatch& batch) const;
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
+  torch::Tensor evaluate(const DeviceBatch& batch, int piece, const Rows& rows, int64_t full_rows);
+  void put_loss(int micro_batch, const Alive& alive);
+  torch::Tensor take_loss();
   int part_of(const Operation& operation) const { return config_.placement.part_of(rank_, operation.chunk); }
   torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
                          const std::optional<BatchRows>& rows);
-  /// Whether layers may make the gradients of their weights of several micro-batches at once.
-  bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_ && !taps_; }
+  /// Whether layers may make the gradients of their weights of several micro-batches at once; with --exact of each by
+  /// itself, but by the same kernels.
+  bool joins_weight_gradients() const {
+    return (micro_batches_ > 1 || config_.mesh.shards > 0) && !replicas_ && !taps_;
+  }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
   std::vector<const Operation*> last_of_chunks(const DeviceBatch& batch) const;
   void keep_graph(Alive& alive, const torch::Tensor& output);
@@ -88,7 +95,8 @@ class ScheduleRunner final : public StepRunner {
   uint64_t seed_;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
-  std::vector<Alive> alive_;  // by chunk and micro-batch
+  std::vector<torch::Tensor> losses_;  // of this step, by micro-batch, or by shard; undefined: not there yet
+  std::vector<Alive> alive_;           // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;
 };
 

@@ -76,7 +76,7 @@ struct StrategyContext {
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
 struct StepSums {
-  torch::Tensor loss;       // f64 or f32 scalar: sum of weight * loss
+  torch::Tensor loss;       // f64 or f32 scalar: sum of weight * loss; with --exact f64, in the order of the tree
   torch::Tensor correct;    // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
                             // greater share
   int64_t count = 0;        // rows that the sums are of; 0 at a rank that holds no last stage
