@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "augment/detail/cutmix_rect.h"
+#include "augment/detail/log_gamma_draw.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/text.h"
@@ -14,37 +15,10 @@ namespace {
 
 constexpr uint16_t kBatchStream = 0xFFFF;  // a number that no transform's stream has
 
-/// A number in (0, 1): the middle of one of 2^32 equal intervals. It is never 0, so that its logarithm is finite.
-double open_uniform(Rng& rng) { return (rng.next() + 0.5) * 0x1p-32; }
-
-/// A draw of the standard normal distribution by the polar method (Marsaglia & Bray 1964). The method gives a pair; the
-/// second number is discarded.
-double normal(Rng& rng) {
-  for (;;) {
-    const double u = 2 * open_uniform(rng) - 1, v = 2 * open_uniform(rng) - 1, square = u * u + v * v;
-    if (square < 1 && square > 0) return u * std::sqrt(-2 * std::log(square) / square);
-  }
-}
-
-/// The logarithm of a draw of Gamma(shape, 1): a draw for shape + 1 (Marsaglia & Tsang 2000), multiplied by u^(1 /
-/// shape) (their sec. 6). The computation is in logarithms because u^(1 / shape) rounds to 0 in f64 when the shape is
-/// small.
-double log_gamma_draw(double shape, Rng& rng) {
-  const double d = shape + 1 - 1. / 3, c = 1 / std::sqrt(9 * d);
-  for (;;) {
-    const double x = normal(rng), root = 1 + c * x;
-    const double log_u = std::log(open_uniform(rng));
-    if (root <= 0) continue;
-    const double cube = root * root * root;
-    if (log_u < 0.5 * x * x + d - d * cube + d * std::log(cube))
-      return std::log(d * cube) + std::log(open_uniform(rng)) / shape;
-  }
-}
-
 /// A draw of Beta(alpha, alpha), rounded to a multiple of 2^-16. The last bits of log() and exp() differ between
 /// machines; with this rounding they change the result about once in 10^10 draws.
 double beta(double alpha, Rng& rng) {
-  const double own = log_gamma_draw(alpha, rng), other = log_gamma_draw(alpha, rng);
+  const double own = detail::log_gamma_draw(alpha, rng), other = detail::log_gamma_draw(alpha, rng);
   return std::nearbyint(0x1p16 / (1 + std::exp(other - own))) * 0x1p-16;
 }
 

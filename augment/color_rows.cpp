@@ -7,6 +7,7 @@
 #include "augment/detail/color_lanes-inl.h"
 #include "augment/detail/color_planes.h"
 #include "augment/detail/render_lanes-inl.h"
+#include "augment/rounding.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,14 +45,15 @@ HWY_INLINE void for_each_part(size_t begin, size_t end, const Body& body) {
 }
 
 template <int kChannels>
-int64_t grey_sum(const ColorPlanes& planes) {
+int64_t grey_sum(const ColorPlanes& planes, Rounding rounding) {
   const DI di;
   constexpr size_t kBlock = 32768;  // 32768 * 255 * 128 is below 2^31, so even a single lane does not overflow
   int64_t sum = 0;
   for (size_t begin = 0; begin < planes.pixels(); begin += kBlock) {
     VI sums = hn::Zero(di);
     for_each_part(begin, std::min(begin + kBlock, planes.pixels()), [&](size_t first, int count) HWY_ATTR {
-      const V grey = clamped(grey_of(load_pixels<kChannels>(planes, first, count)));
+      const Levels<kChannels> levels = load_pixels<kChannels>(planes, first, count);
+      const V grey = rounding == Rounding::kNone ? clamped(grey_of(levels)) : grey_of(whole_levels(levels), rounding);
       const VI parts = hn::NearestInt(hn::Mul(grey, hn::Set(D(), 128.f)));
       sums = hn::Add(sums, parts);  // lanes from `count` on are 0
     });
@@ -62,8 +64,8 @@ int64_t grey_sum(const ColorPlanes& planes) {
   return sum;
 }
 
-int64_t grey_sum_of(const ColorPlanes& planes) {
-  return planes.channels == 1 ? grey_sum<1>(planes) : grey_sum<3>(planes);
+int64_t grey_sum_of(const ColorPlanes& planes, Rounding rounding) {
+  return planes.channels == 1 ? grey_sum<1>(planes, rounding) : grey_sum<3>(planes, rounding);
 }
 
 void plane_extremes(const float* plane, size_t pixels, float* least, float* greatest) {
@@ -190,9 +192,10 @@ HWY_EXPORT(finished_rows_of);
 HWY_EXPORT(blurred_rows);
 HWY_EXPORT(blurred_columns);
 
-float mean_grey(const ColorPlanes& planes) {
-  const int64_t sum = HWY_DYNAMIC_DISPATCH(grey_sum_of)(planes);
-  return static_cast<float>(static_cast<double>(sum) / (128.0 * static_cast<double>(planes.pixels())));
+float mean_grey(const ColorPlanes& planes, Rounding rounding) {
+  const int64_t sum = HWY_DYNAMIC_DISPATCH(grey_sum_of)(planes, rounding);
+  const double mean = static_cast<double>(sum) / (128.0 * static_cast<double>(planes.pixels()));
+  return static_cast<float>(rounding == Rounding::kPillow ? std::floor(mean + 0.5) : mean);
 }
 
 Extremes extremes(const ColorPlanes& planes) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "augment/blur_taps.h"
 #include "core/error.h"
@@ -45,6 +46,11 @@ Region mirrored(const Plan& plan, const Affine& edit, int new_height, int new_wi
                            new_height, ", by (", edit.x0, ", ", edit.y0, "); expected one that only mirrors it"));
   return {mirrors_x ? width - rect.x - rect.width : rect.x, mirrors_y ? height - rect.y - rect.height : rect.y,
           rect.width, rect.height};
+}
+
+void check_not_mixed(const Plan& plan, const char* edit) {
+  if (plan.chains)
+    throw bug_error(concat("plan: ", edit, " after ", plan.chains->size(), " chains; expected it before them"));
 }
 
 }  // namespace
@@ -93,6 +99,7 @@ void Plan::repeat_around(const Region& picture, Border with) {
 }
 
 void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
+  check_not_mixed(*this, "a geometric edit");
   if (border != Border::kFill) inside = mirrored(*this, output_to_before, new_height, new_width);
   map = map.after(output_to_before);
   output_height = new_height;
@@ -100,6 +107,7 @@ void Plan::resample(const Affine& output_to_before, int new_height, int new_widt
 }
 
 void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
+  check_not_mixed(*this, "a colour matrix");
   if (color_step_count > 0)
     throw bug_error(concat("plan: a colour matrix after ", color_step_count, " colour steps; expected it before them"));
   const auto before = color;
@@ -122,15 +130,25 @@ bool looks_at_picture(ColorOp op) {
          op == ColorOp::kEqualize || op == ColorOp::kGaussianBlur;
 }
 
-void Plan::adjust(ColorOp op, float amount, int kernel) {
+void Plan::adjust(const ColorStep& step) {
+  check_not_mixed(*this, "a colour step");
   if (erased_count > 0)
     throw bug_error(concat("plan: a colour step after ", erased_count, " erased rectangles; expected it before them"));
   if (color_step_count == kMaxColorSteps)
     throw bug_error(concat("plan: ", kMaxColorSteps + 1, " colour steps; expected at most ", kMaxColorSteps));
-  if (op == ColorOp::kGaussianBlur && !is_blur(amount, kernel))
-    throw bug_error(concat("plan: a blur by ", amount, " with a kernel of ", kernel, " pixels; expected up to ",
-                           kMaxBlurDeviation, ", and 0 or an odd number up to ", kMaxBlurKernel));
-  color_steps[color_step_count++] = {op, amount, kernel};
+  if (step.op == ColorOp::kGaussianBlur && !is_blur(step.amount, step.kernel))
+    throw bug_error(concat("plan: a blur by ", step.amount, " with a kernel of ", step.kernel,
+                           " pixels; expected up to ", kMaxBlurDeviation, ", and 0 or an odd number up to ",
+                           kMaxBlurKernel));
+  color_steps[color_step_count++] = step;
+}
+
+void Plan::mix(float own_share, std::vector<Chain> with) {
+  check_not_mixed(*this, "a mixture");
+  if (erased_count > 0)
+    throw bug_error(concat("plan: a mixture after ", erased_count, " erased rectangles; expected it before them"));
+  share = own_share;
+  chains = std::make_shared<const std::vector<Chain>>(std::move(with));
 }
 
 void Plan::erase(const ErasedRect& rect) {

@@ -3,9 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "augment/border.h"
+#include "augment/rounding.h"
 
 namespace penstock {
 
@@ -46,7 +49,8 @@ struct Region {
 };
 
 /// What a colour step does to the levels of the whole output. Each one equals torchvision's functional of the same name
-/// (0.26) on f32 tensors, scaled to levels 0..255. Every step ends with a clamp to 0..255.
+/// (0.26) on f32 tensors, scaled to levels 0..255, or with a Rounding that of Pillow or torchvision on whole levels.
+/// Every step ends with a clamp to 0..255.
 enum class ColorOp : uint8_t {
   kBrightness,    // amount: factor; 0 gives black
   kContrast,      // amount: factor; 0 gives the mean grey of the output before this step
@@ -67,6 +71,7 @@ struct ColorStep {
   /// kGaussianBlur: the pixels of the kernel, an odd number, with the border reflected, as torchvision's gaussian_blur.
   /// 0: Pillow's ImageFilter.GaussianBlur, which blurs with three boxes and repeats the edge.
   int kernel = 0;
+  Rounding rounding = Rounding::kNone;
   bool operator==(const ColorStep&) const = default;
 };
 
@@ -84,11 +89,13 @@ struct ErasedRect {
   bool is_one_color = false;
 };
 
+struct Chain;
+
 /// render() executes a plan in this order. The output pixel in column c and row r takes the value of the decoded
 /// picture at map(c+0.5, r+0.5), or `fill` where that lies outside of `view`. Then `color` maps the RGB levels (row i:
 /// out_i = m[i][0]*R + m[i][1]*G + m[i][2]*B + m[i][3]; a grey picture uses m[0][0] and m[0][3]), then the colour steps
-/// are applied in order, then the erased rectangles are written in order. Normalization and Layout (augment/render.h)
-/// come last and are no part of the plan: they are the same for every sample.
+/// are applied in order, then the chains are mixed in, then the erased rectangles are written in order. Normalization
+/// and Layout (augment/render.h) come last and are no part of the plan: they are the same for every sample.
 ///
 /// A coordinate inside of the view is sampled with the view's edge pixels repeated (with kAntialias, the weights end at
 /// the edge and are normalised), so that a resize has no dark rim. A coordinate outside takes `fill` alone. Pillow does
@@ -119,6 +126,8 @@ struct Plan {
   std::array<std::array<float, 4>, 3> color{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
   int color_step_count = 0;
   std::array<ColorStep, kMaxColorSteps> color_steps{};
+  float share = 1;                                   // of the picture so far in its mixture with those of the chains
+  std::shared_ptr<const std::vector<Chain>> chains;  // shared: a plan is copied. Null: nothing is mixed in
   int erased_count = 0;
   std::array<ErasedRect, kMaxErased> erased{};
 
@@ -142,9 +151,21 @@ struct Plan {
   void recolor(const std::array<std::array<float, 4>, 3>& edit);
   /// Appends a colour step. Throws bug_error beyond kMaxColorSteps, when the plan already has an erased rectangle,
   /// which the step would not recolour, and for a blur that is none (is_blur()).
-  void adjust(ColorOp op, float amount, int kernel = 0);
+  void adjust(const ColorStep& step);
+  void adjust(ColorOp op, float amount, int kernel = 0) { adjust({op, amount, kernel}); }
+  /// Mixes in chains that start from the picture so far, which keeps `own_share`. Throws bug_error for a second
+  /// mixture, and when the plan already has an erased rectangle. No geometric or colour edit may follow: they throw
+  /// bug_error.
+  void mix(float own_share, std::vector<Chain> with);
   /// Appends an erased rectangle. Throws bug_error beyond kMaxErased.
   void erase(const ErasedRect& rect);
+};
+
+/// A picture that is mixed into that of a plan: the picture of the plan so far, in whole levels, seen through one plan
+/// after the other, each of which gives whole levels of the same size.
+struct Chain {
+  float share = 0;
+  std::vector<Plan> stages;
 };
 
 /// Whether a map is along the axes: it has no rotation and no shear, but it may flip and turn by 90 degrees. Columns of

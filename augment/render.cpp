@@ -15,6 +15,7 @@
 #include "augment/detail/sampling.h"
 #include "augment/footprint.h"
 #include "augment/half.h"
+#include "augment/rounding.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -134,7 +135,7 @@ void erase_all(const RenderJob& job, const Normalization& normalization, int cha
   picture.x -= whole_plan.view.x;
   picture.y -= whole_plan.view.y;
   const bool has_own_type = layout == (picture.type == PixelType::kU8 ? Layout::kU8Nhwc : Layout::kU16Nhwc);
-  if (plan.color != kSameColor || plan.color_step_count > 0 || (has_levels(layout) && !has_own_type) ||
+  if (plan.color != kSameColor || plan.color_step_count > 0 || plan.chains || (has_levels(layout) && !has_own_type) ||
       (has_levels(layout) && picture.type == PixelType::kF32))
     throw bug_error(concat("render: a picture of ", pixels_text(picture.type, picture.channels), " with ",
                            plan.color_step_count, " colour steps to ", layout_name(layout),
@@ -181,11 +182,50 @@ void render_view(const Picture& picture, const Plan& plan, const Normalization& 
   erase_all(job, normalization, picture.channels);
 }
 
+/// The levels that a plan without chains gives, H x W x C, in `levels`, which grows to the largest output seen.
+Picture render_levels(const Picture& picture, const Plan& plan, std::vector<uint8_t>& levels) {
+  const Extent extent{plan.output_height, plan.output_width, picture.channels};
+  levels.resize(std::max(levels.size(), rendered_bytes(Layout::kU8Nhwc, extent)));
+  render(picture, plan, {}, Layout::kU8Nhwc, levels.data());
+  return {.pixels = levels.data(),
+          .row_stride = static_cast<ptrdiff_t>(extent.width) * extent.channels,
+          .height = extent.height,
+          .width = extent.width,
+          .channels = extent.channels};
+}
+
+/// render() for a plan with chains. As in torchvision's AugMix on u8, the picture and the end of each chain are whole
+/// levels, their shares are added up in f32, and the sum is cut to whole levels.
+[[gnu::noinline]] void render_mixed(const Picture& picture, const Plan& plan, const Normalization& normalization,
+                                    Layout layout, void* output) {
+  thread_local std::vector<uint8_t> base_levels;
+  thread_local std::array<std::vector<uint8_t>, 2> stage_levels;  // of a stage and of the next one
+  thread_local std::vector<float> sums;
+  Plan base = plan, last = Plan::identity(plan.output_height, plan.output_width);
+  base.chains = nullptr;
+  base.erased_count = 0;
+  last.erased_count = plan.erased_count, last.erased = plan.erased;
+  const Picture own = render_levels(picture, base, base_levels);
+  const size_t count = static_cast<size_t>(own.height) * static_cast<size_t>(own.row_stride);
+  sums.resize(count);
+  for (size_t i = 0; i < count; ++i) sums[i] = plan.share * static_cast<float>(own.pixels[i]);
+  for (const Chain& chain : *plan.chains) {
+    Picture seen = own;
+    for (size_t i = 0; i < chain.stages.size(); ++i)
+      seen = render_levels(seen, chain.stages[i], stage_levels[i % stage_levels.size()]);
+    for (size_t i = 0; i < count; ++i) sums[i] += chain.share * static_cast<float>(seen.pixels[i]);
+  }
+  for (size_t i = 0; i < count; ++i) base_levels[i] = static_cast<uint8_t>(detail::cut_level(sums[i]));
+  render(own, last, normalization, layout, output);
+}
+
 }  // namespace
 
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output) {
   if (is_raster(picture.type, picture.channels)) [[unlikely]]
     return render_raster(picture, plan, normalization, layout, output);
+  if (plan.chains) [[unlikely]]
+    return render_mixed(picture, plan, normalization, layout, output);
   check(picture, plan);
   if (plan.view == Region{0, 0, plan.input_width, plan.input_height})
     return render_view(picture, plan, normalization, layout, output);

@@ -98,6 +98,11 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
                                   "; expected the same field"));
       boxes_field_ = field;
     }
+    if (mixes_chains_ && (effect == Transform::Effect::kGeometry || effect == Transform::Effect::kColor))
+      throw config_error(concat(spec.where(),
+                                ": comes after aug-mix, whose mixture it would have to change; expected "
+                                "every transform of geometry and colour before it"));
+    mixes_chains_ |= transform->mixes_chains();
     makes_noise_ |= transform->makes_noise();
     if (transform->repeats_border()) border_crop = spec.text();
     if (effect == Transform::Effect::kErase && erasing.empty()) erasing = spec.name();

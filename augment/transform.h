@@ -43,6 +43,8 @@ class Transform {
   virtual bool repeats_border() const { return false; }
   /// Whether edit() appends erased rectangles of noise.
   virtual bool makes_noise() const { return false; }
+  /// Whether edit() mixes in chains (Plan::mix). Nothing may move or recolour pixels after it.
+  virtual bool mixes_chains() const { return false; }
   /// Whether edit() and alternate() do nothing but mirror the whole output.
   virtual bool mirrors() const { return false; }
   /// Non-null only for `normalize`.
@@ -93,9 +95,9 @@ std::string deterministic_part(const std::string& spec_list);
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// after `erase`, one of colour for rasters (pixels.h), geometry other than flips after a border of copies, more colour
-/// steps than a plan holds, two `normalize`, two `mixup`, two `cutmix`, and two that exclude each other.
-/// Thread-safety: immutable after construction; plan() may be called from many threads.
+/// after `erase` or `aug-mix`, one of colour for rasters (pixels.h), geometry other than flips after a border of
+/// copies, more colour steps than a plan holds, two `normalize`, two `mixup`, two `cutmix`, and two that exclude each
+/// other. Thread-safety: immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
@@ -123,6 +125,8 @@ class Pipeline {
   int color_steps() const { return color_steps_; }
   /// Whether a transform erases with noise, which only the host's render() makes.
   bool makes_noise() const { return makes_noise_; }
+  /// Whether a transform mixes in chains, which only the host's render() does.
+  bool mixes_chains() const { return mixes_chains_; }
   /// The spec list as parsed, for options.json and for messages.
   const std::string& text() const { return text_; }
   /// What it was made with.
@@ -135,7 +139,7 @@ class Pipeline {
   bool has_normalize_ = false, is_deterministic_ = true;
   BatchMix batch_mix_;
   int color_steps_ = 0;
-  bool makes_noise_ = false;
+  bool makes_noise_ = false, mixes_chains_ = false;
   std::string text_, boxes_field_;
 };
 

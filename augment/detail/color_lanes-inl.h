@@ -32,6 +32,42 @@ HWY_INLINE V grey_of(const Levels<3>& in) {
 }
 HWY_INLINE V grey_of(const Levels<1>& in) { return in.channel[0]; }
 
+HWY_INLINE VI whole(V level) { return hn::NearestInt(clamped(level)); }
+
+template <int kChannels>
+HWY_INLINE Levels<kChannels> whole_levels(const Levels<kChannels>& in) {
+  Levels<kChannels> out;
+  for (int i = 0; i < kChannels; ++i) out.channel[i] = hn::ConvertTo(D(), whole(in.channel[i]));
+  return out;
+}
+
+HWY_INLINE V cut(V level) { return hn::ConvertTo(D(), hn::ConvertTo(DI(), clamped(level))); }
+
+/// Pillow's grey level of whole levels: weights of 16 bits, and the sum is rounded.
+HWY_INLINE V pillow_grey_of(const Levels<3>& in) {
+  const DI d;
+  const VI red = hn::Mul(hn::ConvertTo(d, in.channel[0]), hn::Set(d, 19595));
+  const VI green = hn::Mul(hn::ConvertTo(d, in.channel[1]), hn::Set(d, 38470));
+  const VI blue = hn::Mul(hn::ConvertTo(d, in.channel[2]), hn::Set(d, 7471));
+  const VI sum = hn::Add(hn::Add(red, green), hn::Add(blue, hn::Set(d, 0x8000)));
+  return hn::ConvertTo(D(), hn::ShiftRight<16>(sum));
+}
+
+/// The grey level that a rounding has. Requires whole levels where there is one.
+HWY_INLINE V grey_of(const Levels<3>& in, Rounding rounding) {
+  if (rounding == Rounding::kPillow) return pillow_grey_of(in);
+  return rounding == Rounding::kTensor ? cut(grey_of(in)) : grey_of(in);
+}
+HWY_INLINE V grey_of(const Levels<1>& in, Rounding) { return in.channel[0]; }
+
+/// blended_level() of rounding.h.
+HWY_INLINE V blended(V level, V other, float factor, Rounding rounding) {
+  const D d;
+  const V own = hn::Set(d, factor);
+  if (rounding == Rounding::kPillow) return cut(hn::Add(other, hn::Mul(own, hn::Sub(level, other))));
+  return cut(hn::Add(hn::Mul(own, level), hn::Mul(hn::Set(d, 1 - factor), other)));
+}
+
 HWY_INLINE Levels<3> saturated(const Levels<3>& in, float factor) {
   const D d;
   const V own = hn::Set(d, factor), grey = hn::Mul(grey_of(in), hn::Set(d, 1 - factor));
@@ -72,7 +108,15 @@ HWY_INLINE Levels<3> hue_turned(const Levels<3>& in, float turns) {
 HWY_INLINE Levels<1> saturated(const Levels<1>& in, float) { return in; }
 HWY_INLINE Levels<1> hue_turned(const Levels<1>& in, float) { return in; }
 
-HWY_INLINE VI whole(V level) { return hn::NearestInt(clamped(level)); }
+/// The same on whole levels.
+HWY_INLINE Levels<3> saturated(const Levels<3>& in, float factor, Rounding rounding) {
+  if (rounding == Rounding::kNone) return saturated(in, factor);
+  Levels<3> out = whole_levels(in);
+  const V grey = grey_of(out, rounding);
+  for (V& level : out.channel) level = blended(level, grey, factor, rounding);
+  return out;
+}
+HWY_INLINE Levels<1> saturated(const Levels<1>& in, float, Rounding) { return in; }
 
 HWY_INLINE V posterized(V level, int bits) {
   return hn::ConvertTo(D(), hn::And(whole(level), hn::Set(DI(), 256 - (1 << (8 - bits)))));
@@ -92,7 +136,7 @@ HWY_INLINE V solarize_added(V level, float amount) {
 template <int kChannels>
 HWY_INLINE Levels<kChannels> colored(const Levels<kChannels>& in, const PointStep& step) {
   const D d;
-  if (step.kind == PointStep::Kind::kSaturation) return saturated(in, step.amount);
+  if (step.kind == PointStep::Kind::kSaturation) return saturated(in, step.amount, step.rounding);
   if (step.kind == PointStep::Kind::kHue) return hue_turned(in, step.amount);
   Levels<kChannels> out;
   for (int i = 0; i < kChannels; ++i) {
@@ -103,6 +147,8 @@ HWY_INLINE Levels<kChannels> colored(const Levels<kChannels>& in, const PointSte
       out.channel[i] = solarized(level, step.amount);
     else if (step.kind == PointStep::Kind::kSolarizeAdd)
       out.channel[i] = solarize_added(level, step.amount);
+    else if (step.kind == PointStep::Kind::kBlend)
+      out.channel[i] = blended(hn::ConvertTo(d, whole(level)), hn::Set(d, step.other), step.amount, step.rounding);
     else
       out.channel[i] = clamped(hn::Add(hn::Mul(level, hn::Set(d, step.scale[i])), hn::Set(d, step.offset[i])));
   }

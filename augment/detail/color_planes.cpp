@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "augment/rounding.h"
+
 namespace penstock::detail {
 namespace {
 
@@ -22,11 +24,18 @@ class PointSteps {
   size_t count_ = 0;
 };
 
+/// `amount` of the levels, and 1 - amount of another level.
+PointStep blend(const ColorStep& step, float other) {
+  const float factor = step.amount, offset = (1 - factor) * other;
+  if (step.rounding == Rounding::kNone) return {.scale = {factor, factor, factor}, .offset = {offset, offset, offset}};
+  return {.kind = PointStep::Kind::kBlend, .amount = factor, .other = other, .rounding = step.rounding};
+}
+
 /// Requires a step that does not look at the picture.
 PointStep point_step(const ColorStep& step) {
   switch (step.op) {
     case ColorOp::kSaturation:
-      return {.kind = PointStep::Kind::kSaturation, .amount = step.amount};
+      return {.kind = PointStep::Kind::kSaturation, .amount = step.amount, .rounding = step.rounding};
     case ColorOp::kHue:
       return {.kind = PointStep::Kind::kHue, .amount = step.amount};
     case ColorOp::kPosterize:
@@ -36,13 +45,12 @@ PointStep point_step(const ColorStep& step) {
     case ColorOp::kSolarizeAdd:
       return {.kind = PointStep::Kind::kSolarizeAdd, .amount = step.amount};
     default:
-      return {.scale = {step.amount, step.amount, step.amount}};
+      return blend(step, 0);
   }
 }
 
-PointStep contrast(const ColorPlanes& planes, float factor) {
-  const float grey = (1 - factor) * mean_grey(planes);
-  return {.scale = {factor, factor, factor}, .offset = {grey, grey, grey}};
+PointStep contrast(const ColorPlanes& planes, const ColorStep& step) {
+  return blend(step, mean_grey(planes, step.rounding));
 }
 
 /// A channel whose levels are all equal stays as it is.
@@ -89,6 +97,11 @@ std::array<float, 256> flat_table(const std::array<uint32_t, 256>& histogram, ui
   return table;
 }
 
+void round_levels(const ColorPlanes& planes) {
+  const PointStep whole_levels{.kind = PointStep::Kind::kPosterize, .amount = 8};
+  apply_points(planes, {&whole_levels, 1});
+}
+
 /// Writes the sampled levels to `planes`, after the colour matrix and job.points.
 void sample(RenderJob job, const ColorPlanes& planes) {
   job.normalization = {.scale = {1, 1, 1}, .bias = {0, 0, 0}};
@@ -103,32 +116,21 @@ void take(const ColorStep& step, const ColorPlanes& planes, PointSteps& points) 
   if (!looks_at_picture(step.op)) return points.push(point_step(step));
   apply_points(planes, points.all());
   points.clear();
-  if (step.op == ColorOp::kContrast) points.push(contrast(planes, step.amount));
-  if (step.op == ColorOp::kAutoContrast) points.push(auto_contrast(planes));
-  if (step.op == ColorOp::kSharpness) sharpen(planes, step.amount);
+  const bool is_whole = step.rounding != Rounding::kNone;
+  if (step.op == ColorOp::kContrast) points.push(contrast(planes, step));
+  if (step.op == ColorOp::kAutoContrast && !is_whole) points.push(auto_contrast(planes));
+  if (step.op == ColorOp::kAutoContrast && is_whole) stretch(planes, step.rounding);
+  if (step.op == ColorOp::kSharpness) sharpen(planes, step.amount, step.rounding);
   if (step.op == ColorOp::kEqualize) equalize(planes);
   if (step.op == ColorOp::kGaussianBlur) blur(planes, step.amount, step.kernel);
 }
 
-}  // namespace
-
-void equalize(const ColorPlanes& planes) {
-  const PointStep whole_levels{.kind = PointStep::Kind::kPosterize, .amount = 8};
-  apply_points(planes, {&whole_levels, 1});
-  for (int channel = 0; channel < planes.channels; ++channel) {
-    const std::span<float> levels(planes.plane(channel), planes.pixels());
-    const auto table = flat_table(histogram_of(levels), levels.size());
-    for (float& level : levels) level = table[whole(level)];
-  }
-}
-
-void sharpen(const ColorPlanes& planes, float factor) {
+/// Replaces each level but the outermost ones by blended(level, blurred).
+template <class Blended>
+void blend_with_blurred(const ColorPlanes& planes, const Blended& blended) {
   thread_local std::vector<float> copy;  // grows to the largest plane seen
   const ptrdiff_t width = planes.width;
   if (planes.height <= 2 || width <= 2) return;
-  const auto blended = [factor](float level, float blurred) {
-    return std::clamp(factor * level + (1 - factor) * blurred, 0.f, 255.f);
-  };
   for (int channel = 0; channel < planes.channels; ++channel) {
     float* const plane = planes.plane(channel);
     copy.assign(plane, plane + planes.pixels());
@@ -141,6 +143,41 @@ void sharpen(const ColorPlanes& planes, float factor) {
       }
     }
   }
+}
+
+}  // namespace
+
+void stretch(const ColorPlanes& planes, Rounding rounding) {
+  round_levels(planes);
+  const Extremes found = extremes(planes);
+  std::array<float, 256> table;
+  for (int channel = 0; channel < planes.channels; ++channel) {
+    const float least = found.least[channel], greatest = found.greatest[channel];
+    if (least == greatest) continue;
+    for (int level = 0; level < 256; ++level) table[level] = stretched_level(level, least, greatest, rounding);
+    for (float& level : std::span(planes.plane(channel), planes.pixels())) level = table[whole(level)];
+  }
+}
+
+void equalize(const ColorPlanes& planes) {
+  round_levels(planes);
+  for (int channel = 0; channel < planes.channels; ++channel) {
+    const std::span<float> levels(planes.plane(channel), planes.pixels());
+    const auto table = flat_table(histogram_of(levels), levels.size());
+    for (float& level : levels) level = table[whole(level)];
+  }
+}
+
+void sharpen(const ColorPlanes& planes, float factor, Rounding rounding) {
+  if (rounding == Rounding::kNone) {
+    return blend_with_blurred(planes, [factor](float level, float blurred) {
+      return std::clamp(factor * level + (1 - factor) * blurred, 0.f, 255.f);
+    });
+  }
+  round_levels(planes);
+  blend_with_blurred(planes, [factor, rounding](float level, float blurred) {
+    return blended_level(level, cut_level(blurred + 0.5f), factor, rounding);  // 13 is odd: there are no ties
+  });
 }
 
 void blur(const ColorPlanes& planes, float deviation, int kernel) {

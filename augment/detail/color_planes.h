@@ -22,8 +22,9 @@ struct ColorPlanes {
 };
 
 /// The mean grey level. Each grey level is clamped to 0..255 and rounded to a multiple of 1/128 before it is summed, so
-/// that the sum does not depend on the width of a vector.
-float mean_grey(const ColorPlanes& planes);
+/// that the sum does not depend on the width of a vector. With a rounding they are whole, and with Pillow's the mean
+/// is.
+float mean_grey(const ColorPlanes& planes, Rounding rounding);
 
 struct Extremes {
   std::array<float, 3> least{}, greatest{};
@@ -38,7 +39,12 @@ void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps);
 void finish_planes(const ColorPlanes& planes, const RenderJob& job);
 
 /// Blends the levels with their 3 x 3 blur (1 1 1, 1 5 1, 1 1 1) / 13. The outermost pixels stay as they are.
-void sharpen(const ColorPlanes& planes, float factor);
+/// With a rounding, levels are rounded before the blur and after it.
+void sharpen(const ColorPlanes& planes, float factor, Rounding rounding);
+
+/// Rounds levels to whole numbers, then maps each channel so that its least level becomes 0 and its greatest 255, by
+/// stretched_level(). A channel whose levels are all equal stays as it is. Requires a rounding.
+void stretch(const ColorPlanes& planes, Rounding rounding);
 
 /// Blurs the levels (ColorOp::kGaussianBlur). Requires is_blur(deviation, kernel).
 void blur(const ColorPlanes& planes, float deviation, int kernel);

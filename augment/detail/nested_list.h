@@ -14,7 +14,7 @@ class NestedList {
  public:
   /// Reads `text`, such as `{grayscale(p=1),rotate(degrees=9)}` or `flip`; `{}` has no transforms. Throws config_error
   /// for what a list has to know of before it draws: transforms that set the size, erase, normalise, mix batches,
-  /// alternate, look at boxes or leave a border of copies.
+  /// alternate, look at boxes, mix in chains or leave a border of copies.
   NestedList(const Spec& outer, std::string_view text, const DataStatistics& statistics);
 
   int color_steps() const { return color_steps_; }

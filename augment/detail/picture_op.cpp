@@ -25,8 +25,17 @@ Affine map_of(PictureOp op, double part, const FullMagnitude& full, const Plan& 
   }
 }
 
+/// What a factor of colours differs from 1, rounded as an element of torch.linspace, which goes up from 0 in its first
+/// half and down from the end in the other. Where the product of a level and a factor is whole, the last bit matters.
+float difference_of(double part, const FullMagnitude& full) {
+  const auto most = static_cast<float>(full.factor), last = static_cast<float>(full.bins - 1), step = most / last;
+  const auto bin = static_cast<float>(std::fabs(part) * last);
+  const float difference = bin < static_cast<float>(full.bins / 2) ? step * bin : most - step * (last - bin);
+  return part < 0 ? -difference : difference;
+}
+
 ColorStep step_of(PictureOp op, double part, const FullMagnitude& full) {
-  const auto factor = static_cast<float>(1 + full.factor * part);
+  const auto factor = static_cast<float>(1.0 + difference_of(part, full));
   switch (op) {
     case PictureOp::kBrightness:
       return {ColorOp::kBrightness, factor};
@@ -37,7 +46,8 @@ ColorStep step_of(PictureOp op, double part, const FullMagnitude& full) {
     case PictureOp::kSharpness:
       return {ColorOp::kSharpness, factor};
     case PictureOp::kPosterize:
-      return {ColorOp::kPosterize, static_cast<float>(8 - std::nearbyint(full.posterized_bits * part))};
+      return {ColorOp::kPosterize,
+              static_cast<float>(8 - full.always_posterized_bits - std::nearbyint(full.posterized_bits * part))};
     case PictureOp::kSolarize:
       return {ColorOp::kSolarize, static_cast<float>(255 - 255 * part)};
     case PictureOp::kInvert:
@@ -51,12 +61,13 @@ ColorStep step_of(PictureOp op, double part, const FullMagnitude& full) {
 
 }  // namespace
 
-FullMagnitude auto_augment_magnitude(const Plan& plan) {
+FullMagnitude auto_augment_magnitude(const Plan& plan, int bins) {
   return {.shear = 0.3,
           .translate_x = 150.0 / 331.0 * plan.output_width,
           .translate_y = 150.0 / 331.0 * plan.output_height,
           .degrees = 30,
           .factor = 0.9,
+          .bins = bins,
           .posterized_bits = 4};
 }
 
@@ -64,11 +75,12 @@ bool is_geometric(PictureOp op) { return op >= PictureOp::kShearX && op <= Pictu
 
 bool has_sign(PictureOp op) { return op >= PictureOp::kShearX && op <= PictureOp::kSharpness; }
 
-void apply(PictureOp op, double part, const FullMagnitude& full, Plan& plan) {
+void apply(PictureOp op, double part, const FullMagnitude& full, Plan& plan, Rounding rounding) {
   if (op == PictureOp::kIdentity) return;
   if (is_geometric(op)) return plan.resample(map_of(op, part, full, plan), plan.output_height, plan.output_width);
-  const ColorStep step = step_of(op, part, full);
-  plan.adjust(step.op, step.amount);
+  ColorStep step = step_of(op, part, full);
+  step.rounding = rounding;
+  plan.adjust(step);
 }
 
 }  // namespace penstock::detail

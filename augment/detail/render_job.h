@@ -17,11 +17,13 @@ namespace penstock::detail {
 
 /// A colour step that changes each pixel on its own. What it had to learn from the whole picture is in its numbers.
 struct PointStep {
-  enum class Kind : uint8_t { kLinear, kSaturation, kHue, kPosterize, kSolarize, kSolarizeAdd };
+  enum class Kind : uint8_t { kLinear, kBlend, kSaturation, kHue, kPosterize, kSolarize, kSolarizeAdd };
 
   Kind kind = Kind::kLinear;
   float amount = 0;                                      // as in ColorStep
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};  // kLinear: level * scale + offset
+  float other = 0;                                       // kBlend: the level of which the result has 1 - amount
+  Rounding rounding = Rounding::kNone;                   // kBlend, which has one, and kSaturation
 };
 
 /// The first three channels of a Normalization: a job has no others.

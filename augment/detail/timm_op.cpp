@@ -37,30 +37,31 @@ bool is_geometric(TimmOp op) { return op == TimmOp::kRotate || op >= TimmOp::kSh
 
 void apply(const TimmDraw& draw, Plan& plan) {
   const double part = draw.magnitude / kUnit, signed_part = draw.is_negative ? -part : part;
+  const auto adjust = [&](ColorOp op, float amount) { plan.adjust({op, amount, 0, Rounding::kPillow}); };
   const auto move = [&](const Affine& map) { plan.resample(map, plan.output_height, plan.output_width); };
   switch (draw.op) {
     case TimmOp::kAutoContrast:
-      return plan.adjust(ColorOp::kAutoContrast, 0);
+      return adjust(ColorOp::kAutoContrast, 0);
     case TimmOp::kEqualize:
-      return plan.adjust(ColorOp::kEqualize, 0);
+      return adjust(ColorOp::kEqualize, 0);
     case TimmOp::kInvert:
       return apply(PictureOp::kInvert, 0, kFull, plan);
     case TimmOp::kRotate:
       return apply(PictureOp::kRotate, signed_part, kFull, plan);
     case TimmOp::kPosterize:
-      return plan.adjust(ColorOp::kPosterize, bits_of(part, draw.increases));
+      return adjust(ColorOp::kPosterize, bits_of(part, draw.increases));
     case TimmOp::kSolarize:
-      return plan.adjust(ColorOp::kSolarize, threshold_of(part, draw.increases));
+      return adjust(ColorOp::kSolarize, threshold_of(part, draw.increases));
     case TimmOp::kSolarizeAdd:
-      return plan.adjust(ColorOp::kSolarizeAdd, static_cast<float>(std::min(128, whole(part, 110))));
+      return adjust(ColorOp::kSolarizeAdd, static_cast<float>(std::min(128, whole(part, 110))));
     case TimmOp::kColor:
-      return plan.adjust(ColorOp::kSaturation, factor_of(part, draw));
+      return adjust(ColorOp::kSaturation, factor_of(part, draw));
     case TimmOp::kContrast:
-      return plan.adjust(ColorOp::kContrast, factor_of(part, draw));
+      return adjust(ColorOp::kContrast, factor_of(part, draw));
     case TimmOp::kBrightness:
-      return plan.adjust(ColorOp::kBrightness, factor_of(part, draw));
+      return adjust(ColorOp::kBrightness, factor_of(part, draw));
     case TimmOp::kSharpness:
-      return plan.adjust(ColorOp::kSharpness, factor_of(part, draw));
+      return adjust(ColorOp::kSharpness, factor_of(part, draw));
     case TimmOp::kShearX:
       return apply(PictureOp::kShearX, signed_part, kFull, plan);
     case TimmOp::kShearY:

@@ -110,7 +110,7 @@ class AutoAugment final : public detail::Policy {
   void draw(Plan& plan, Rng& rng) const override {
     for (const PolicyOp& one : policies_[static_cast<size_t>(rng.between(0, 24))]) {
       const bool is_applied = rng.chance(one.p), is_negative = rng.chance(0.5);
-      if (is_applied) take(one.op, one.magnitude / 9.0, is_negative, detail::auto_augment_magnitude(plan), plan);
+      if (is_applied) take(one.op, one.magnitude / 9.0, is_negative, detail::auto_augment_magnitude(plan, 10), plan);
     }
   }
 

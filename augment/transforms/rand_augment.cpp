@@ -32,7 +32,7 @@ class RandAugment final : public detail::Policy {
       const bool is_negative = rng.chance(0.5);
       double magnitude = magnitude_;
       if (deviation_ > 0) magnitude = std::clamp(magnitude + deviation_ * detail::standard_normal(rng), 0.0, kMost);
-      take(op, magnitude / kMost, is_negative, detail::auto_augment_magnitude(plan), plan);
+      take(op, magnitude / kMost, is_negative, detail::auto_augment_magnitude(plan, 31), plan);
     }
   }
 

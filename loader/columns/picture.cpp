@@ -82,6 +82,7 @@ class SecondPictureColumn final : public ColumnMaker {
     if (options_.has_colors) return plan;
     plan.color = Plan().color;
     plan.color_step_count = plan.erased_count = 0;
+    plan.chains = nullptr;
     return plan;
   }
 

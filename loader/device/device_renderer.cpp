@@ -125,6 +125,7 @@ void describe_colors(const Plan& plan, RowJob& job) {
   std::copy(plan.fill.begin(), plan.fill.end(), job.fill);
   job.is_recolored = plan.color != kUnchangedColor;
   for (int i = 0; i < 3; ++i) std::copy(plan.color[i].begin(), plan.color[i].end(), job.color[i]);
+  if (plan.chains) throw bug_error("device renderer: a plan mixes in chains; expected none (Pipeline::mixes_chains())");
   job.erased_count = plan.erased_count;
   for (int k = 0; k < plan.erased_count; ++k) {
     const ErasedRect& rect = plan.erased[k];
@@ -153,7 +154,7 @@ void describe_steps(const Plan& plan, RowJob& job, Scratch scratch) {
     const ColorStep& step = plan.color_steps[k];
     const bool blurs = step.op == ColorOp::kGaussianBlur;
     const float amount = blurs ? detail::blur_shape(step.amount, step.kernel) : step.amount;
-    job.color_steps[k] = {static_cast<ColorStepJob::Op>(step.op), amount, step.kernel};
+    job.color_steps[k] = {static_cast<ColorStepJob::Op>(step.op), amount, step.kernel, step.rounding};
     needs_copy |= blurs || step.op == ColorOp::kSharpness;
   }
   const uint64_t plane_bytes = static_cast<uint64_t>(plan.output_width) * plan.output_height * sizeof(float);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "augment/border.h"
+#include "augment/rounding.h"
 #include "augment/tap_weights.h"
 #include "loader/jpeg/base/block_limits.h"
 #include "loader/jpeg/store/store_format.h"
@@ -80,6 +81,7 @@ struct ColorStepJob {
   Op op;
   float amount;    // of a blur: blur_shape()
   int32_t kernel;  // of a blur
+  Rounding rounding;
 };
 
 /// One row of the batch. Coordinates of the render part are counted from the corner of the plan's view.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "augment/blur_taps.h"
+#include "augment/rounding.h"
 #include "core/thread_block.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
@@ -39,7 +40,25 @@ inline float grey_level(const float* in, int channels) {
   return channels == 1 ? in[0] : (in[0] * 0.2989f + in[1] * 0.587f) + in[2] * 0.114f;
 }
 
-inline void saturate(float (&levels)[3], float factor) {
+/// The grey level of whole levels; see grey_of() of augment/detail/color_lanes-inl.h.
+inline float grey_level(const float* in, int channels, Rounding rounding) {
+  if (channels == 1) return in[0];
+  if (rounding == Rounding::kTensor) return cut_level(grey_level(in, channels));
+  const auto part = [&](int i, int32_t weight) { return static_cast<int32_t>(in[i]) * weight; };
+  return static_cast<float>((part(0, 19595) + part(1, 38470) + part(2, 7471) + 0x8000) >> 16);
+}
+
+inline void round_levels(float (&levels)[3]) {
+  for (float& level : levels) level = nearest_whole(clamped_level(level));
+}
+
+inline void saturate(float (&levels)[3], float factor, Rounding rounding) {
+  if (rounding != Rounding::kNone) {
+    round_levels(levels);
+    const float grey = grey_level(levels, 3, rounding);
+    for (float& level : levels) level = blended_level(level, grey, factor, rounding);
+    return;
+  }
   const float grey = grey_level(levels, 3) * (1 - factor);
   for (float& level : levels) level = clamped_level(level * factor + grey);
 }
@@ -119,17 +138,17 @@ class RowRecolorer {
     const bool is_grey = given_.channels == 1;
     switch (step.op) {
       case ColorStepJob::kBrightness:
-        return scale_by(amount);
+        return blend(0, step);
       case ColorStepJob::kContrast:
-        return contrast(amount);
+        return contrast(step);
       case ColorStepJob::kSaturation:
-        if (!is_grey) each_color([&](float(&levels)[3]) { saturate(levels, amount); });
+        if (!is_grey) each_color([&](float(&levels)[3]) { saturate(levels, amount, step.rounding); });
         return;
       case ColorStepJob::kHue:
         if (!is_grey) each_color([&](float(&levels)[3]) { turn_hue(levels, amount); });
         return;
       case ColorStepJob::kSharpness:
-        return sharpen(amount);
+        return sharpen(amount, step.rounding);
       case ColorStepJob::kPosterize:
         return posterize(static_cast<int>(amount));
       case ColorStepJob::kSolarize:
@@ -140,7 +159,7 @@ class RowRecolorer {
           }
         });
       case ColorStepJob::kAutoContrast:
-        return auto_contrast();
+        return auto_contrast(step.rounding);
       case ColorStepJob::kEqualize:
         return equalize();
       case ColorStepJob::kSolarizeAdd:
@@ -160,8 +179,16 @@ class RowRecolorer {
       for (int i = 0; i < 3; ++i) levels[i] = clamped_level(levels[i] * scale[i] + offset[i]);
     });
   }
-  void scale_by(float factor) {
-    const float scale[3] = {factor, factor, factor}, offset[3] = {};
+  /// `amount` of the levels, and 1 - amount of another level.
+  void blend(float other, const ColorStepJob& step) {
+    const float factor = step.amount, rest = (1 - factor) * other;
+    if (step.rounding != Rounding::kNone) {
+      return each_color([&](float(&levels)[3]) {
+        round_levels(levels);
+        for (float& level : levels) level = blended_level(level, other, factor, step.rounding);
+      });
+    }
+    const float scale[3] = {factor, factor, factor}, offset[3] = {rest, rest, rest};
     linear(scale, offset);
   }
 
@@ -173,26 +200,32 @@ class RowRecolorer {
     });
   }
 
-  void contrast(float factor) {
+  void contrast(const ColorStepJob& step) {
+    const Rounding rounding = step.rounding;
     block_.each([&](int thread) {
       int64_t sum = 0;
       for (int pixel = thread; pixel < pixels_; pixel += block_.size) {
         float levels[3];
         load(pixel, levels);
+        if (rounding != Rounding::kNone) {
+          round_levels(levels);
+          sum += static_cast<int64_t>(grey_level(levels, given_.channels, rounding)) * 128;
+          continue;
+        }
         sum += static_cast<int64_t>(nearest_whole(clamped_level(grey_level(levels, given_.channels)) * 128.f));
       }
       shared_.sums[thread] = sum;
     });
     int64_t sum = 0;
     for (int thread = 0; thread < block_.size; ++thread) sum += shared_.sums[thread];
-    const auto mean = static_cast<float>(static_cast<double>(sum) / (128.0 * static_cast<double>(pixels_)));
-    const float grey = (1 - factor) * mean;
-    const float scale[3] = {factor, factor, factor}, offset[3] = {grey, grey, grey};
-    linear(scale, offset);
+    const double mean = static_cast<double>(sum) / (128.0 * static_cast<double>(pixels_));
+    const auto whole = static_cast<float>(static_cast<int32_t>(mean + 0.5));
+    blend(rounding == Rounding::kPillow ? whole : static_cast<float>(mean), step);
   }
 
   /// A channel whose levels are all equal stays as it is.
-  void auto_contrast() {
+  void auto_contrast(Rounding rounding) {
+    if (rounding != Rounding::kNone) posterize(8);
     block_.each([&](int thread) {
       for (int i = 0; i < given_.channels; ++i) {
         float least = plane(i)[0], greatest = least;
@@ -212,10 +245,17 @@ class RowRecolorer {
         greatest = shared_.greatest[i][thread] > greatest ? shared_.greatest[i][thread] : greatest;
       }
       if (greatest == least) continue;
+      if (rounding != Rounding::kNone) {
+        each_pixel([&](int pixel) {
+          float& level = plane(i)[pixel];
+          level = stretched_level(static_cast<int>(level), least, greatest, rounding);
+        });
+        continue;
+      }
       scale[i] = 255 / (greatest - least);
       offset[i] = -least * scale[i];
     }
-    linear(scale, offset);
+    if (rounding == Rounding::kNone) linear(scale, offset);
   }
 
   /// Each thread counts the pixels of its own levels, so that no two threads add to one sum: that would need atomic
@@ -255,7 +295,8 @@ class RowRecolorer {
   }
 
   /// The outermost pixels stay as they are.
-  void sharpen(float factor) {
+  void sharpen(float factor, Rounding rounding) {
+    if (rounding != Rounding::kNone) posterize(8);
     const int width = given_.output_width, height = given_.output_height;
     auto* const copy = reinterpret_cast<float*>(given_.scratch + job_.plane_copy);
     for (int channel = 0; channel < given_.channels; ++channel) {
@@ -268,7 +309,8 @@ class RowRecolorer {
         const float around =
             ((above[-1] + above[0]) + (above[1] + here[-1])) + ((here[1] + below[-1]) + (below[0] + below[1]));
         const float blurred = (around + 5 * here[0]) * (1 / 13.f);
-        to[pixel] = clamped_level(factor * here[0] + (1 - factor) * blurred);
+        to[pixel] = rounding == Rounding::kNone ? clamped_level(factor * here[0] + (1 - factor) * blurred)
+                                                : blended_level(here[0], cut_level(blurred + 0.5f), factor, rounding);
       });
     }
   }

@@ -8,8 +8,8 @@ again, and class names come along.
 """
 import argparse
 import pathlib
+from typing import Any, Dict, Iterable
 
-import datasets
 import torch
 import torchvision
 from torch import nn
@@ -17,8 +17,9 @@ from torch import nn
 import penstock
 
 
-def pictures_of(source: str, split: str, key: str) -> datasets.Dataset:
+def pictures_of(source: str, split: str, key: str) -> Iterable[Dict[str, Any]]:
     """Items with the bytes of a picture, and a label."""
+    import datasets  # here, so that --help and packed data need none of it
     if source.endswith(".parquet"):
         found = datasets.load_dataset("parquet", data_files=source.format(split=split), split="train")
     else:

@@ -10,13 +10,25 @@ lightning.py would import itself in place of Lightning.)
 import argparse
 import pathlib
 
-import lightning
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 
 import penstock
 from cifar10 import arguments, loader_of, network, pack_once
+
+
+def given_options() -> argparse.Namespace:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--out", type=pathlib.Path, default="run", help="folder for checkpoints")
+    parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints")
+    parser.add_argument("--resume", type=pathlib.Path, help="checkpoint to go on from")
+    parser.add_argument("--stop-after", type=int, default=-1, help="end after this many steps, as if killed; -1: do not")
+    return parser.parse_args()
+
+
+OPTIONS = given_options()  # before the imports, so that --help needs no Lightning
+import lightning  # noqa: E402
+from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
 
 
 class Pictures(lightning.LightningDataModule):
@@ -67,14 +79,7 @@ class Classifier(lightning.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--out", type=pathlib.Path, default="run", help="folder for checkpoints")
-    parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints")
-    parser.add_argument("--resume", type=pathlib.Path, help="checkpoint to go on from")
-    parser.add_argument("--stop-after", type=int, default=-1, help="end after this many steps, as if killed; -1: do not")
-    options = parser.parse_args()
-
+def main(options: argparse.Namespace) -> None:
     lightning.seed_everything(0)
     checkpoints = ModelCheckpoint(options.out, save_last=True, every_n_train_steps=options.save_every)
     trainer = lightning.Trainer(max_epochs=options.epochs, max_steps=options.stop_after, use_distributed_sampler=False,
@@ -83,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(OPTIONS)

@@ -1,4 +1,6 @@
-"""Scenes of rectangles and discs, which the examples of segmentation and detection learn: NumPy draws them, so that they need no download."""
+"""Scenes of rectangles and discs, which the examples of segmentation and detection learn: NumPy draws them, so that they need no download.
+
+No command: `pack(folder, count)` is what segmentation.py and detection.py call."""
 import pathlib
 from typing import Any, Dict, Iterator, Union
 

@@ -13,7 +13,7 @@ from penstock.errors import ConfigError, IoError
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Arguments of torch.utils.data.DataLoader, and what stands here in their place.
 _OF_PYTORCH = {
-    "num_workers": "workers=8, which are threads",
+    "num_workers": "workers={value}, which are threads",
     "drop_last": 'tail="drop", or tail="pad" to keep the last batch',
     "pin_memory": 'device="cuda", which copies batches from page-locked memory to that device ahead of time',
     "transform": 'augment="random-resized-crop(size=224),flip,normalize", or a Compose of torchvision\'s',
@@ -39,15 +39,15 @@ def known_names(function: _Function) -> _Function:
     def checked(*values: Any, **options: Any) -> Any:
         for name in options:
             if name not in known:
-                raise TypeError(f"loader: {name} is no argument; {_meant(name, known)}")
+                raise TypeError(f"loader: {name} is no argument; {_meant(name, known, options[name])}")
         return function(*values, **options)
 
     return cast(_Function, checked)
 
 
-def _meant(name: str, known: "tuple[str, ...]") -> str:
+def _meant(name: str, known: "tuple[str, ...]", value: Any) -> str:
     if name in _OF_PYTORCH:
-        return f"expected {_OF_PYTORCH[name]}"
+        return "expected " + _OF_PYTORCH[name].replace("{value}", f"{value!r:.20}")
     difflib = importlib.import_module("difflib")  # here, because an import of the package takes 2 ms less without it
     close = difflib.get_close_matches(name, known, 1)
     meant = f"did you mean {close[0]}? " if close else ""

@@ -5,6 +5,7 @@ import pathlib
 import re
 import sys
 import time
+import warnings
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from penstock import _native
@@ -55,7 +56,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         `classes`, also of what a Subset is one of), otherwise the numbers. Numbers without names may be up to the number
         of pictures or 99,999. []: samples have no class, and a label is not looked for.
     fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
-        shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name.
+        shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name. None: a warning
+        names the keys of the first item that are left out; [] leaves them out without one.
     part: (index, count): only this part, for merge(); every part is given the same source, here or on other machines.
     pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large, and PIL images of
         mode I;16 stay what they are; "f32": TIFFs of float32, and PIL images of mode F. None: "u8", or what the arrays of an iterable have.
@@ -109,7 +111,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
-        _fill(spool, source, class_names, FieldWriter(fields), pixels, exif, line)
+        _fill(spool, source, class_names, FieldWriter(fields), pixels, exif, line, fields is None)
         if pixels is None and spool.pixels is not None:
             option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
@@ -205,7 +207,7 @@ def _names_of(items: Any) -> Optional[List[str]]:
 
 
 def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], fields: FieldWriter,
-          pixels: Optional[str], exif: bool, line: "_Progress") -> None:
+          pixels: Optional[str], exif: bool, line: "_Progress", names_left_out: bool) -> None:
     if isinstance(items, os.PathLike):
         raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
                           "is there, or an iterable")
@@ -217,6 +219,8 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
         raise ConfigError(f"pack: source is {items!r:.200}; expected a name or an iterable of (picture, label)") from None
     for index, item in enumerate(steps):
         picture, label = _picture_and_label(item, index, labels is not None)
+        if index == 0 and names_left_out:
+            _warn_of_keys(item, labels is not None)
         if index == 0:
             spool.set_fields(fields.types(item, index))
         path, picture = loaded(picture, index)
@@ -226,6 +230,17 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
         line.collected(index + 1)
     if labels is not None:
         labels.finish(spool)
+
+
+def _warn_of_keys(item: Any, has_classes: bool) -> None:
+    """Keys that begin with two underscores, as WebDataset's __key__, are no values of a sample."""
+    if not isinstance(item, dict):
+        return
+    used = [next((key for key in keys if key in item), None) for keys in (_PICTURE_KEYS, _LABEL_KEYS if has_classes else ())]
+    left_out = [str(key) for key in item if key not in used and not str(key).startswith("__")]
+    if left_out:
+        warnings.warn(f"pack: item 0 has {', '.join(left_out):.200}, which are not stored; expected fields={left_out!r:.200}, or fields=[] "
+                      "to leave them out", stacklevel=4)
 
 
 def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, Any]:

@@ -23,10 +23,14 @@ class Plan(NamedTuple):
     color: a 3 x 4 matrix of RGB levels: `out[i] = color[i][0] * R + color[i][1] * G + color[i][2] * B + color[i][3]`.
     color_steps: (name, amount), where name is torchvision's adjust_NAME for brightness, contrast, saturation, hue and sharpness, else
         "posterize", "solarize", "autocontrast", "equalize" or timm's "solarize_add". A blur is ("gaussian_blur", sigma, kernel), where
-        kernel is that of torchvision's gaussian_blur, or 0 for Pillow's GaussianBlur(sigma).
+        kernel is that of torchvision's gaussian_blur, or 0 for Pillow's GaussianBlur(sigma). A third value "pillow" or "tensor" means
+        a step on whole levels, with the rounding of Pillow or of torchvision on uint8 tensors.
     erased: (top, left, bottom, right, levels) of rectangles of the output, with the key of the noise, a whole number, in place of levels
         where erase(value=random) has drawn it, or ("color", key) for value=random-color. Noise is not normalised: render() gives what
         the loader gives after normalize.
+
+    share, chains: what aug-mix adds up, as whole levels: `share` of the picture so far, and of each (share, plans) in `chains` the picture
+        that these plans make of it, one after the other. Rectangles are erased after it.
 
     normalize, mixup and cutmix are no part of it. Another plan: plan._replace(fill=(0, 0, 0)).
     """
@@ -43,13 +47,21 @@ class Plan(NamedTuple):
     color: Tuple[Tuple[float, float, float, float], ...]
     color_steps: Tuple[Tuple[Any, ...], ...]
     erased: Tuple[Tuple[int, int, int, int, Union[_Levels, int, Tuple[str, int]]], ...]
+    share: float = 1.0
+    chains: Tuple[Tuple[float, Tuple[Any, ...]], ...] = ()
 
 
 def made_plan(values: Dict[str, Any]) -> Plan:
     return Plan(**{name: _tuples(value) for name, value in values.items()})
 
 
+def _as_dict(plan: Plan) -> Dict[str, Any]:
+    return {**plan._asdict(), "chains": [(share, [_as_dict(one) for one in plans]) for share, plans in plan.chains]}
+
+
 def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return made_plan(value)
     return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -67,4 +79,4 @@ def render(picture: Any, plan: Plan) -> Any:
     levels = numpy.ascontiguousarray(levels if levels.ndim == 3 else levels[:, :, None])
     if not isinstance(plan, Plan):
         raise ConfigError(f"render: plan is {plan!r:.200}; expected what loader.plan() gave")
-    return _native.render(levels, plan._asdict())
+    return _native.render(levels, _as_dict(plan))

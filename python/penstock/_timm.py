@@ -5,7 +5,6 @@ from typing import Any, Callable, Dict, List, Optional
 from penstock._spec_text import NoCounterpart, number, number_text, numbers, size, spec, with_filter
 
 FORM_ONLY = ("ToTensor", "ToNumpy", "MaybeToTensor", "MaybePILToTensor")
-CLOSEST = {"AugMixAugment": "trivial-augment"}
 
 _OPERATIONS = ("AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color", "Contrast", "Brightness",
                "Sharpness", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
@@ -58,6 +57,15 @@ def _rand_augment(transform: Any, mean: Optional[List[float]]) -> str:
     return text
 
 
+def _aug_mix(transform: Any, mean: Optional[List[float]]) -> str:
+    """Its magnitudes are drawn evenly from 0 to m of 10, those of aug-mix from `severity` whole ones of 0 to 9."""
+    severity = min(max(round(transform.ops[0].magnitude) + 1, 1), 10) if transform.ops else 3
+    depth = transform.depth if transform.depth > 0 else -1
+    text = spec("aug-mix", {"severity": number(severity, 3), "mixture-width": number(transform.width, 3),
+                            "chain-depth": number(depth, -1), "alpha": number(transform.alpha, 1)})
+    raise NoCounterpart("AugMixAugment, whose magnitudes and operations are timm's own", text)
+
+
 def _auto_augment(transform: Any, mean: Optional[List[float]]) -> str:
     """The policy 3a alone: those of AutoAugment have other magnitudes in timm than in torchvision."""
     policy = transform.policy
@@ -84,5 +92,6 @@ MAKERS: Dict[str, Callable[[Any, Optional[List[float]]], str]] = {
     "RandomResizedCropAndInterpolation": _random_resized_crop,
     "RandAugment": _rand_augment,
     "AutoAugment": _auto_augment,
+    "AugMixAugment": _aug_mix,
     "RandomErasing": _erasing,
 }

@@ -6,7 +6,7 @@ from penstock._spec_text import NoCounterpart, fill, number, numbers, size, spec
 COMPOSED = ("Compose", "Sequential", "ModuleList")
 FORM_ONLY = ("ToTensor", "PILToTensor", "ToImage", "ToImageTensor", "ToDtype", "ConvertImageDtype", "ConvertDtype",
              "ToPureTensor", "ToPILImage", "Identity", "RGB")
-CLOSEST = {"AugMix": "trivial-augment", "RandomPerspective": "affine(degrees=10,shear=10)", "RandomPhotometricDistort":
+CLOSEST = {"RandomPerspective": "affine(degrees=10,shear=10)", "RandomPhotometricDistort":
            "color-jitter(brightness=0.125,contrast=0.5,saturation=0.5,hue=0.05)"}
 
 
@@ -104,6 +104,14 @@ def _auto_augment(transform: Any) -> str:
     return with_filter(transform, "auto-augment", keys, "nearest", False)
 
 
+def _aug_mix(transform: Any) -> str:
+    depth = transform.chain_depth if transform.chain_depth > 0 else -1
+    keys = {"severity": number(transform.severity, 3), "mixture-width": number(transform.mixture_width, 3),
+            "chain-depth": number(depth, -1), "alpha": number(transform.alpha, 1),
+            "all-ops": None if transform.all_ops else "false", "fill": fill(transform)}
+    return with_filter(transform, "aug-mix", keys, "bilinear", False)
+
+
 def _step(name: str, key: str, attribute: str, default: float) -> Callable[[Any], str]:
     return lambda transform: spec(name, {key: number(getattr(transform, attribute), default), "p": number(transform.p, 0.5)})
 
@@ -149,6 +157,7 @@ MAKERS: Dict[str, Callable[[Any], str]] = {
     "TrivialAugmentWide": _trivial_augment,
     "RandAugment": _rand_augment,
     "AutoAugment": _auto_augment,
+    "AugMix": _aug_mix,
     "RandomSolarize": _step("solarize", "threshold", "threshold", 128),
     "RandomPosterize": _step("posterize", "bits", "bits", 4),
     "RandomAdjustSharpness": _step("sharpness", "factor", "sharpness_factor", 2),

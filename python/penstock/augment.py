@@ -88,7 +88,7 @@ def _spec_of(transform: Any, siblings: List[Any]) -> str:
     if type(transform).__module__.startswith("timm."):
         if name in _timm.MAKERS:
             return _timm.MAKERS[name](transform, _mean_of(siblings))
-        form_only, closest = _timm.FORM_ONLY, _timm.CLOSEST
+        form_only, closest = _timm.FORM_ONLY, {}
     else:
         if name in ("RandomApply", "RandomChoice"):
             return _nested(transform, name)

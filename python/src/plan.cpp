@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -34,13 +35,15 @@ namespace {
 using nanobind::literals::operator""_a;
 
 using Rectangle = std::array<int64_t, 4>;
-using Step = std::variant<std::tuple<std::string, float>, std::tuple<std::string, float, int>>;
+using Step = std::variant<std::tuple<std::string, float>, std::tuple<std::string, float, int>,
+                          std::tuple<std::string, float, std::string>>;
 using Noise = std::tuple<std::string, uint64_t>;  // "color" and the key: all pixels alike
 using Filling = std::variant<std::array<float, 3>, uint64_t, Noise>;
 using Erased = std::tuple<int64_t, int64_t, int64_t, int64_t, Filling>;
 
 constexpr int64_t kMostPixels = int64_t{1} << 24;  // per side: up to here an f32 has every whole number
 constexpr double kMostLevels = 1e6, kMostAmount = 1000;
+constexpr size_t kMostChains = 64, kMostStages = 64;
 
 const std::map<std::string, Filter> kFilters{
     {"nearest", Filter::kNearest}, {"bilinear", Filter::kBilinear}, {"antialias", Filter::kAntialias}};
@@ -53,6 +56,7 @@ const std::map<std::string, ColorOp> kColorOps{
     {"solarize", ColorOp::kSolarize},         {"autocontrast", ColorOp::kAutoContrast},
     {"equalize", ColorOp::kEqualize},         {"solarize_add", ColorOp::kSolarizeAdd},
     {"gaussian_blur", ColorOp::kGaussianBlur}};
+const std::map<std::string, Rounding> kRoundings{{"pillow", Rounding::kPillow}, {"tensor", Rounding::kTensor}};
 
 template <class Value>
 const std::string& word_of(Value value, const std::map<std::string, Value>& names) {
@@ -61,12 +65,28 @@ const std::string& word_of(Value value, const std::map<std::string, Value>& name
 
 Rectangle rectangle(const Region& region) { return {region.x, region.y, region.width, region.height}; }
 
+nb::dict as_dict(const Plan& plan);
+
+/// (share, plans) of each chain.
+nb::list as_list(const Plan& plan) {
+  nb::list chains;
+  if (!plan.chains) return chains;
+  for (const Chain& chain : *plan.chains) {
+    nb::list stages;
+    for (const Plan& stage : chain.stages) stages.append(as_dict(stage));
+    chains.append(nb::make_tuple(chain.share, stages));
+  }
+  return chains;
+}
+
 nb::dict as_dict(const Plan& plan) {
   std::vector<Step> steps;
   for (const ColorStep& step : std::span(plan.color_steps).first(static_cast<size_t>(plan.color_step_count))) {
     const std::string& name = word_of(step.op, kColorOps);
     if (step.op == ColorOp::kGaussianBlur)
       steps.emplace_back(std::tuple(name, step.amount, step.kernel));
+    else if (step.rounding != Rounding::kNone)
+      steps.emplace_back(std::tuple(name, step.amount, word_of(step.rounding, kRoundings)));
     else
       steps.emplace_back(std::tuple(name, step.amount));
   }
@@ -95,6 +115,8 @@ nb::dict as_dict(const Plan& plan) {
   dict["color"] = plan.color;
   dict["color_steps"] = steps;
   dict["erased"] = erased;
+  dict["share"] = plan.share;
+  dict["chains"] = as_list(plan);
   return dict;
 }
 
@@ -117,6 +139,7 @@ class GivenPlan {
     for (size_t i = 0; i < 3; ++i) plan.color[i] = color_rows()[i];
     add_border(plan);
     add_color_steps(plan);
+    add_chains(plan);
     add_erased(plan);
     return plan;
   }
@@ -175,22 +198,47 @@ class GivenPlan {
     if (steps.size() > Plan::kMaxColorSteps) throw wrong("color_steps", concat("at most ", Plan::kMaxColorSteps));
     for (const Step& step : steps) std::visit([&](const auto& values) { add_color_step(plan, values); }, step);
   }
-  /// `kernel` is there for a blur alone.
-  template <class... Kernel>
-  void add_color_step(Plan& plan, const std::tuple<std::string, float, Kernel...>& step) const {
+  /// The last value is the kernel of a blur, or the rounding of another step.
+  template <class... Last>
+  void add_color_step(Plan& plan, const std::tuple<std::string, float, Last...>& step) const {
     const auto amount = std::get<1>(step);
     const ColorOp op = choice("plan: color_steps", std::get<0>(step), kColorOps);
     const bool is_whole = op != ColorOp::kPosterize || (amount >= 0 && amount <= 8 && amount == std::floor(amount));
     if (!(std::fabs(amount) <= kMostAmount) || !is_whole)
       throw wrong("color_steps", concat("amounts of up to ", kMostAmount, ", and for posterize 0 to 8 bits"));
-    int kernel = 0;
-    if constexpr (sizeof...(Kernel) > 0) kernel = std::get<2>(step);
+    constexpr bool has_kernel = (std::is_same_v<Last, int> || ...), has_rounding = sizeof...(Last) > 0 && !has_kernel;
+    ColorStep made{op, amount};
+    if constexpr (has_kernel) made.kernel = std::get<2>(step);
+    if constexpr (has_rounding) made.rounding = choice("plan: color_steps", std::get<2>(step), kRoundings);
     const bool blurs = op == ColorOp::kGaussianBlur;
-    if (blurs != (sizeof...(Kernel) > 0) || (blurs && !is_blur(amount, kernel)))
+    if (blurs != has_kernel || (blurs && !is_blur(amount, made.kernel)))
       throw wrong("color_steps", concat("(\"gaussian_blur\", sigma, kernel) with sigma up to ", kMaxBlurDeviation,
                                         " and a kernel of 0 or an odd number up to ", kMaxBlurKernel,
-                                        ", and otherwise (name, amount)"));
-    plan.adjust(op, amount, kernel);
+                                        ", and otherwise (name, amount) or (name, amount, \"pillow\" or \"tensor\")"));
+    plan.adjust(made);
+  }
+  void add_chains(Plan& plan) const {
+    const auto given = get<std::vector<std::tuple<float, std::vector<nb::dict>>>>("chains");
+    const auto share = get<float>("share");
+    if (given.empty()) return;
+    std::vector<Chain> chains;
+    for (const auto& [chain_share, stages] : given) {
+      Chain chain{.share = chain_share, .stages = {}};
+      for (const nb::dict& stage : stages) chain.stages.push_back(stage_of(plan, stage));
+      if (!(chain_share >= 0 && chain_share <= 1) || stages.size() > kMostStages || given.size() > kMostChains)
+        throw wrong("chains", concat("up to ", kMostChains, " of (share of 0 to 1, up to ", kMostStages, " plans)"));
+      chains.push_back(std::move(chain));
+    }
+    if (!(share >= 0 && share <= 1)) throw wrong("share", "0 to 1");
+    plan.mix(share, std::move(chains));
+  }
+  /// A plan of a picture of the size of this one's output, which it keeps.
+  Plan stage_of(const Plan& plan, const nb::dict& values) const {
+    const Plan stage = GivenPlan(values).plan();
+    if (stage.chains || stage.input_height != plan.output_height || stage.input_width != plan.output_width ||
+        stage.output_height != plan.output_height || stage.output_width != plan.output_width)
+      throw wrong("chains", concat("plans without chains, of and to ", plan.output_height, " x ", plan.output_width));
+    return stage;
   }
   void add_erased(Plan& plan) const {
     const auto erased = get<std::vector<Erased>>("erased");
@@ -227,7 +275,7 @@ nb::dict plan_of(NativeLoader& loader, int64_t epoch, uint64_t index) {
 
 /// Colour steps are for pictures of u8 with 1 or 3 channels.
 void check_colors(const Plan& plan, PixelType type, int channels) {
-  if (!is_raster(type, channels) || (plan.color == Plan().color && plan.color_step_count == 0)) return;
+  if (!is_raster(type, channels) || (plan.color == Plan().color && plan.color_step_count == 0 && !plan.chains)) return;
   throw config_error(concat("render: the picture has ", pixels_text(type, channels),
                             ", and the plan has colours; expected 1 or 3 channels of u8"));
 }

@@ -83,7 +83,8 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
   EXPECT_EQ(refusal("flop"),
-            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, apply, auto-augment, "
+            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, apply, aug-mix, "
+            "auto-augment, "
             "auto-contrast, center-crop, choice, color-jitter, crop, cutmix, cutout, equalize, erase, flip, "
             "gaussian-blur, grayscale, invert, letterbox, mixup, normalize, posterize, rand-augment, random-iou-crop, "
             "random-resized-crop, resize, rotate, scale-jitter, sharpness, shift, solarize, three-augment, "

@@ -37,6 +37,9 @@ NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     (lambda of: of.RandAugment(magnitude=5, num_magnitude_bins=11, fill=9), "rand-augment(magnitude=15,fill=9)"),
     (lambda of: of.AutoAugment(), "auto-augment"),
     (lambda of: of.AutoAugment(v1.AutoAugmentPolicy.SVHN), "auto-augment(policy=svhn)"),
+    (lambda of: of.AugMix(), "aug-mix"),
+    (lambda of: of.AugMix(5, 2, 3, 0.5, False, v2.InterpolationMode.NEAREST, 9),
+     "aug-mix(severity=5,mixture-width=2,chain-depth=3,alpha=0.5,all-ops=false,fill=9,filter=nearest)"),
     (lambda of: of.RandomSolarize(90), "solarize(threshold=90)"),
     (lambda of: of.RandomPosterize(3, p=1), "posterize(bits=3,p=1)"),
     (lambda of: of.RandomAdjustSharpness(0, p=0.2), "sharpness(factor=0,p=0.2)"),
@@ -126,14 +129,14 @@ def test_a_loader_takes_lists_and_compositions(digits, augment):
 
 def test_what_has_no_counterpart_is_named_with_the_closest():
     transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.ElasticTransform(),
-                             v2.AugMix(), v2.RandomHorizontalFlip()])
+                             v2.RandomPerspective(), v2.RandomHorizontalFlip()])
     with pytest.raises(penstock.ConfigError) as caught:
         from_torchvision(transforms)
     assert str(caught.value) == (
         "augment: no counterpart for RandomResizedCrop with interpolation bicubic (closest: random-resized-crop(size=224)); "
-        "ElasticTransform (closest: leave it out); AugMix (closest: trivial-augment); expected others, or "
+        "ElasticTransform (closest: leave it out); RandomPerspective (closest: affine(degrees=10,shear=10)); expected others, or "
         "penstock.augment.from_torchvision(transforms, closest=True), which takes the closest")
-    assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),trivial-augment,flip"
+    assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),affine(degrees=10,shear=10),flip"
 
 
 def test_what_has_no_counterpart_within_a_list_is_named_with_it():

@@ -58,10 +58,14 @@ def test_wrong_options(digits, options, message):
 
 
 @pytest.mark.parametrize("name, message", [
-    ("num_workers", "workers=8, which are threads"), ("drop_last", 'tail="drop"'), ("pin_memory", 'device="cuda"'),
+    ("num_workers", "workers=None, which are threads"), ("drop_last", 'tail="drop"'), ("pin_memory", 'device="cuda"'),
     ("transform", "augment="), ("batch_sampler", "batch_size="), ("collate_fn", "nothing in its place"), ("prefetch_factor", "prefetch=4")])
 def test_names_of_pytorch_say_what_they_are_called_here(digits, name, message):
     assert failure(TypeError, penstock.Loader, digits, **{name: None}).startswith(f"loader: {name} is no argument; expected {message}")
+
+
+def test_a_number_of_workers_keeps_its_value(digits):
+    assert failure(TypeError, penstock.Loader, digits, num_workers=2) == "loader: num_workers is no argument; expected workers=2, which are threads"
 
 
 def test_names_that_are_nearly_right(digits):

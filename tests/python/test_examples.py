@@ -124,3 +124,11 @@ def test_drawings_are_an_iterable_of_ones_own(run_here, tmp_path):
     assert sizes == {"train": 20, "test": 4}
     assert penstock.Loader(tmp_path / "data", augment="resize(size=32),center-crop(size=32)").class_names == [
         "balloon", "boat", "house", "tree"]
+
+
+@pytest.mark.parametrize("example", ["huggingface.py", "lightning_cifar10.py"])
+def test_help_needs_no_library_that_an_example_trains_with(example):
+    code = ("import runpy, sys; sys.modules.update(datasets=None, lightning=None); sys.path.insert(0, sys.argv[1]); "
+            "sys.argv = [sys.argv[2], '--help']; runpy.run_path(sys.argv[0], run_name='__main__')")
+    lines = run("-c", code, EXAMPLES, EXAMPLES / example)
+    assert lines[0].startswith("usage: ") and "--epochs" in " ".join(lines)

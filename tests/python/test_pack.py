@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy
 import penstock
@@ -303,3 +304,17 @@ def test_an_output_may_have_any_bytes(tmp_path, name):
     assert packed.samples == 1 and os.path.exists(out + b"/train/manifest.json")
     with pytest.raises(penstock.ConfigError, match="out is 'a.x00b'; expected a folder"):
         penstock.pack([(PICTURE, 0)], "a\0b")
+
+
+def test_keys_of_dicts_that_are_left_out_are_named(tmp_path):
+    item = {"image": numpy.zeros((2, 2), numpy.uint8), "label": 0, "depth": 3.5, "note": "x", "__key__": "7"}
+    with pytest.warns(UserWarning) as warned:
+        penstock.pack([item, item], tmp_path / "silent")
+    assert [str(one.message) for one in warned] == [
+        "pack: item 0 has depth, note, which are not stored; expected fields=['depth', 'note'], or fields=[] to leave them out"]
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        penstock.pack([item], tmp_path / "chosen", fields=[])
+        penstock.pack([item], tmp_path / "stored", fields=["depth", "note"])
+        penstock.pack([(item["image"], 0)], tmp_path / "pairs")

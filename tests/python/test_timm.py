@@ -67,7 +67,8 @@ def test_separate_transforms_are_one_list():
      f"{CROP}timm-rand-augment,{NORMALIZE}"),
     (dict(auto_augment="original-mstd0.5"), "AutoAugment with a policy of 25 of timm's own (closest: auto-augment)",
      f"{CROP}auto-augment,{NORMALIZE}"),
-    (dict(auto_augment="augmix-m5"), "AugMixAugment (closest: trivial-augment)", f"{CROP}trivial-augment,{NORMALIZE}"),
+    (dict(auto_augment="augmix-m5"), "AugMixAugment, whose magnitudes and operations are timm's own "
+     "(closest: aug-mix(severity=6))", f"{CROP}aug-mix(severity=6),{NORMALIZE}"),
     (dict(train_crop_mode="rkrc", color_jitter=None),
      "ResizeKeepRatio (closest: leave it out); CenterCropOrPad (closest: leave it out)", f"flip,{NORMALIZE}"),
     (dict(re_prob=0.25, re_count=3, re_mode="pixel", color_jitter=None),

@@ -113,6 +113,9 @@ class ResidentFeeder final : public Feeder {
     if (pipeline.makes_noise())
       throw config_error(concat("--resident: the transforms ", pipeline.text(),
                                 " erase with noise, which only the loader on the host makes; expected erase(value=V)"));
+    if (pipeline.mixes_chains())
+      throw config_error(concat("--resident: the transforms ", pipeline.text(),
+                                " have aug-mix, which only the loader on the host does; expected none"));
     if (pipeline.batch_mix().kind == BatchMix::Kind::kNone) return pipeline;
     throw config_error(
         concat("--resident: the transforms ", pipeline.text(),
