@@ -39,6 +39,21 @@ struct Geometry {
                                  /*transposed=*/false, /*output_padding=*/{0, 0}, groups, {of_x, of_weight, false});
     return {std::get<0>(both), std::get<1>(both)};
   }
+
+  /// Where a large weight meets few places of the maps, as a product over unfolded maps: oneDNN brings the whole
+  /// gradient into its order and back. A 3 x 3 convolution of 512 to 512 channels on 2 x 2 maps with 8 rows, one core:
+  /// 1.5 in place of 5.9 ms, with the kernels of --exact 5.7 in place of 10.9; with 32 rows these two are equal.
+  Tensor of_weight(const Tensor& gradient, const Tensor& x, const Tensor& weight) const {
+    constexpr int64_t kMostPlaces = 128, kLeastWeights = int64_t{1} << 20;
+    const int64_t places = gradient.size(0) * gradient.size(2) * gradient.size(3);
+    if (places > kMostPlaces || weight.numel() < kLeastWeights || groups > 1 || !x.is_cpu())
+      return gradients(gradient, x, weight, false, true)[1];
+    const auto columns = at::im2col(x, weight.sizes().slice(2), dilation, padding, stride);  // N x I k k x places
+    return gradient.transpose(0, 1)
+        .reshape({weight.size(0), places})
+        .mm(columns.transpose(1, 2).reshape({places, -1}))
+        .view_as(weight);
+  }
 };
 
 class Convolution : public torch::autograd::Function<Convolution> {
@@ -64,7 +79,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
     if (context->needs_input_grad(1))
       of_weight =
           owner_of(context).add(weight, x, gradient, [weight, geometry](const Tensor& all_x, const Tensor& all) {
-            return geometry.gradients(all, all_x, weight, false, true)[1];
+            return geometry.of_weight(all, all_x, weight);
           });
     if (needs_bias_gradient(context)) of_bias = gradient.sum({0, 2, 3});
     return {of_x, of_weight, of_bias, Tensor(), Tensor()};

@@ -27,7 +27,7 @@ namespace penstock {
 /// factors would take more, the product is made at once. A factor that is a view keeps its whole storage.
 ///
 /// Determinism: rows are joined in the order of the backwards. The result differs from that of one large batch by
-/// rounding alone.
+/// rounding alone. How a product is made follows from sizes alone.
 ///
 /// Thread-safety: one thread runs forwards; backwards run on it or, one at a time, on autograd's. Outlives the graphs
 /// that were made under it.

@@ -54,6 +54,20 @@ TEST(WeightGradientsTest, AreThoseOfTheBatchInOnePiece) {
   EXPECT_TRUE(gradients.empty());
 }
 
+/// A weight of more than a million numbers and maps of few places: its gradient is a product over unfolded maps.
+TEST(WeightGradientsTest, OfALargeWeightOverFewPlacesAreThoseOfLibTorch) {
+  const auto x = random({3, 256, 5, 4}), weight = random({512, 256, 3, 3}).requires_grad_();
+  const std::vector<int64_t> stride{2, 1}, padding{1, 2}, dilation{1, 2};
+  const auto output = torch::conv2d(x, weight, {}, stride, padding, dilation);
+  const auto gradient = random(output.sizes());
+  output.backward(gradient);
+  const auto expected = weight.grad().clone();
+  weight.mutable_grad().reset();
+  WeightGradients gradients;
+  conv2d(gradients, x, weight, {}, stride, padding, dilation, /*groups=*/1).backward(gradient);
+  EXPECT_LT(distance(weight.grad(), expected), kBound);
+}
+
 TEST(WeightGradientsTest, ALayerGivesTheSameBitsForward) {
   Layers layers;
   WeightGradients gradients;

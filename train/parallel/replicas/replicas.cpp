@@ -14,6 +14,7 @@
 #include "train/measure/recorder.h"
 #include "train/nn/layers.h"
 #include "train/nn/model.h"
+#include "train/nn/weight_gradients.h"
 #include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
@@ -78,6 +79,7 @@ struct Replicas::Replica {
   std::vector<torch::Tensor> parameters, buffers;  // in the order of the model
   Recorder recorder;
   int64_t first_row = 0, row_count = 0;  // of the present batch
+  WeightGradients weight_gradients;      // with shards: each is made by itself
   torch::Tensor output;                  // of the last forward, until its backward
 };
 
@@ -129,6 +131,7 @@ torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows, c
     auto own = all;
     if (own) own->first_position += static_cast<uint64_t>(replica.first_row);
     const RowScope scope(own);
+    const WeightGradients::Scope weight_scope(has_shards_ ? &replica.weight_gradients : nullptr);
     replica.output = replica.model->forward(moved(rows, replica.device));
     replica.recorder.mark(trains ? Phase::kForward : Phase::kOther);
   });
