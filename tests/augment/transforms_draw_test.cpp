@@ -242,7 +242,8 @@ TEST(ColorJitterTest, DrawsEveryOrderAndAllOfEachRange) {
     ASSERT_EQ(plan.color_step_count, 4);
     std::vector<ColorOp> order;
     for (int k = 0; k < 4; ++k) {
-      const auto& [op, amount, kernel] = plan.color_steps[k];
+      const ColorOp op = plan.color_steps[k].op;
+      const float amount = plan.color_steps[k].amount;
       order.push_back(op);
       auto& range = seen.emplace(op, Range{amount, amount}).first->second;
       range = {std::min<double>(range.low, amount), std::max<double>(range.high, amount)};
