@@ -125,6 +125,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"print-freq", [](auto& o) { o.print_freq = 7; }},
       {"profile", [](auto& o) { o.profile_steps = 7; }},
       {"plugin", [](auto& o) { o.plugins = {"elsewhere"}; }},
+      {"predicted-step", [](auto& o) { o.predicted_step_ns = 7; }},
       {"emulate-step", [](auto& o) { o.emulation.step_ns = 7; }},
       {"emulate-load", [](auto& o) { o.emulation.load_ns = 7; }},
       {"sim-net",
