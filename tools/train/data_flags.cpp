@@ -1,8 +1,12 @@
 // The flags of `train` about data, in the order of --help.
 #include "tools/train/data_flags.h"
 
+#include <filesystem>
+
 #include "augment/transform.h"
+#include "core/error.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "loader/sources/source.h"
 #include "tools/cache_flags.h"
 #include "tools/loader_help.h"
@@ -84,6 +88,18 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--cache", o.cache, "folder for packed sources (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
       ->group(group);
   add_cache_flags(app, o.cache_dir, o.cache_limit, group);
+}
+
+void put_behind_link(const std::string& speed, TrainOptions& options) {
+  const auto behind = [&](const std::string& folder) {
+    std::error_code ignored;
+    if (!folder.starts_with(kSimScheme) && is_local(folder) && !std::filesystem::exists(folder, ignored))
+      throw config_error(concat("--sim-link: is ", in_quotes(speed), " with --data ", folder,
+                                ", which is no folder; expected a packed data set"));
+    return behind_sim_link("--sim-link:", speed, folder);
+  };
+  options.data = behind(options.data);
+  for (auto& also : options.also) also = behind(also);
 }
 
 }  // namespace penstock

@@ -315,19 +315,6 @@ void read_earlier_flags(std::vector<std::string> words, const std::string& progr
   parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
 }
 
-/// Data that are not packed have no shards that could come over a link.
-void put_behind_link(const std::string& speed, TrainOptions& options) {
-  const auto behind = [&](const std::string& folder) {
-    std::error_code ignored;
-    if (!folder.starts_with(kSimScheme) && is_local(folder) && !std::filesystem::exists(folder, ignored))
-      throw config_error(concat("--sim-link: is ", in_quotes(speed), " with --data ", folder,
-                                ", which is no folder; expected a packed data set"));
-    return behind_sim_link("--sim-link:", speed, folder);
-  };
-  options.data = behind(options.data);
-  for (auto& also : options.also) also = behind(also);
-}
-
 }  // namespace
 
 std::vector<std::string> train_flag_names() {

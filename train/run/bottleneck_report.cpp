@@ -245,8 +245,9 @@ std::string add_predicted_step(int64_t predicted_ns, double step_ms, nlohmann::o
   const double predicted_ms = static_cast<double>(predicted_ns) * 1e-6, error = predicted_ms / step_ms - 1;
   summary["predicted_step"] = {{"ms", predicted_ms}, {"measured_ms", step_ms}, {"error", error}};
   char line[160];
-  std::snprintf(line, sizeof line, "prediction: a step takes %.3g ms; it took %.3g ms (the prediction is %.0f %% too %s)",
-                predicted_ms, step_ms, 100 * std::abs(error), error < 0 ? "fast" : "slow");
+  std::snprintf(line, sizeof line,
+                "prediction: a step takes %.3g ms; it took %.3g ms (the prediction is %.0f %% too %s)", predicted_ms,
+                step_ms, 100 * std::abs(error), error < 0 ? "fast" : "slow");
   return std::string(line) + "\n";
 }
 

@@ -70,16 +70,14 @@ class Pass {
     batch_.weights = torch::ones({request.rows});
   }
 
-  /// What the process takes in two passes, without gradients: activations, and what libraries need beside them.
-  double extra_bytes() {
-    double gradients = 0;
+  /// The bytes of all gradients, which then have no memory.
+  double drop_gradients() {
+    double bytes = 0;
     for (auto& parameter : parameters_) {
       parameter.mutable_grad().reset();
-      gradients += static_cast<double>(parameter.nbytes());
+      bytes += static_cast<double>(parameter.nbytes());
     }
-    const double before = restart_peak();
-    for (int i = 0; i < 2; ++i) run(/*splits=*/false);
-    return std::max(0.0, status_bytes("VmHWM") - before - gradients);
+    return bytes;
   }
 
   Trial run(bool splits) {
@@ -176,23 +174,27 @@ double agreed(Comm& comm, double own) {
   return number.item<double>();
 }
 
-/// The trials of rank 0: first alone, then while all ranks do the same. `run` is called once before, to warm up.
+/// The trials of rank 0: alone, and while all ranks do the same. Two runs come before, of which the second one counts
+/// as beside the others; `on_warm` is called after them.
 template <class Run>
-auto measured(Comm& comm, double seconds, const Run& run) {
+auto measured(
+    Comm& comm, double seconds, const Run& run, const std::function<void()>& on_warm = [] {}) {
   using Result = decltype(run());
-  constexpr int kFewest = 2, kMost = 40;
-  run();
-  const int64_t start_ns = now_ns();
-  run();
-  const double one = std::max(agreed(comm, seconds_since(start_ns)), 1e-6);
-  const int count = std::clamp(static_cast<int>(seconds / (2 * one)), kFewest, kMost);
+  constexpr int kMost = 40;
   std::pair<std::vector<Result>, std::vector<Result>> results;  // alone, beside
+  run();
+  comm.barrier();
+  const int64_t start_ns = now_ns();
+  results.second.push_back(run());
+  const double one = std::max(agreed(comm, seconds_since(start_ns)), 1e-6);
+  on_warm();
+  const int count = std::clamp(static_cast<int>(seconds / (2 * one)), 1, kMost);
   comm.barrier();
   if (comm.rank() == 0)
     for (int i = 0; i < count; ++i) results.first.push_back(run());
   comm.barrier();
-  for (int i = 0; i < count; ++i) results.second.push_back(run());
-  if (comm.rank() != 0) run();  // rank 0 is never the last
+  for (int i = 1; i < count; ++i) results.second.push_back(run());
+  if (comm.rank() != 0 && count > 1) run();  // rank 0 is never the last
   comm.barrier();
   if (comm.rank() != 0) results.first = results.second;
   return results;
@@ -216,14 +218,16 @@ PassCosts measure_pass(Comm& comm, Model& model, const Loss& loss, const ProbeOp
                   .blocks = std::vector<BlockWork>(model.blocks().size()),
                   .loss = {}};
   Pass pass(model, loss, options, request);
-  const auto whole = measured(comm, options.pass_seconds, [&] { return pass.run(/*splits=*/false); });
+  const double gradients = pass.drop_gradients(), before = gradients + restart_peak();
+  const auto whole = measured(
+      comm, options.pass_seconds, [&] { return pass.run(/*splits=*/false); },
+      [&] { costs.extra_bytes = std::max(0.0, status_bytes("VmHWM") - before); });
   for (size_t block = 0; block < costs.blocks.size(); ++block) {
     auto& one = costs.blocks[block];
     one.forward = work_of(whole, [&](const Trial& trial) { return trial.blocks[block].forward; });
     one.backward = work_of(whole, [&](const Trial& trial) { return trial.blocks[block].backward; });
   }
   costs.loss = work_of(whole, [](const Trial& trial) { return trial.loss; });
-  costs.extra_bytes = pass.extra_bytes();
   if (!request.splits) return costs;
   const auto halves = measured(comm, options.pass_seconds, [&] { return pass.run(/*splits=*/true); });
   for (size_t block = 0; block < costs.blocks.size(); ++block) {
@@ -238,7 +242,8 @@ PassCosts measure_pass(Comm& comm, Model& model, const Loss& loss, const ProbeOp
 void measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& options, MachineCosts& costs) {
   if (options.evaluated_rows == 0 || options.passes.empty()) return;
   Pass pass(model, loss, options, options.passes.front());
-  pass.extra_bytes();
+  restart_peak();
+  for (int i = 0; i < 2; ++i) pass.run(/*splits=*/false);
   const double before = status_bytes("VmHWM");
   at::NoGradGuard no_grad;
   const RowScope rows(std::nullopt);

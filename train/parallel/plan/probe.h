@@ -30,7 +30,7 @@ struct ProbeOptions {
   int64_t outputs = 0;           // of the model
   OptimizerOptions optimizer = {};
   int64_t evaluated_rows = 0;  // of a batch of an evaluation; 0: nothing is evaluated
-  double pass_seconds = 0.5;   // measuring a pass takes about so long, or a few passes if one takes longer
+  double pass_seconds = 2;     // measuring a pass takes about so long, or three passes if that is longer
 };
 
 /// Collective over two ranks or more, which are the processes that compute beside each other: rank 0 measures alone

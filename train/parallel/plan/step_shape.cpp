@@ -9,6 +9,7 @@
 #include "train/parallel/modes/pipeline_plan.h"
 #include "train/parallel/pipeline/block_costs.h"
 #include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/strategy/buckets.h"
 
 namespace penstock::detail {
 namespace {
@@ -71,7 +72,41 @@ StepShape of_parts(const PlannedMode& planned, const Model& model, const Machine
   return shape;
 }
 
+bool holds(const StepShape& shape, int pipe_rank, size_t block) {
+  const auto& parts = shape.placement.parts_of(pipe_rank);
+  return std::any_of(parts.begin(), parts.end(), [&](int part) {
+    const auto& range = shape.ranges[static_cast<size_t>(part)];
+    return range.first <= block && block < range.end;
+  });
+}
+
 }  // namespace
+
+double held_bytes(const StepShape& shape, int pipe_rank, const std::vector<ParameterFacts>& parameters,
+                  bool only_trained) {
+  double bytes = 0;
+  for (const auto& one : parameters)
+    if ((one.is_trained || !only_trained) && holds(shape, pipe_rank, one.block))
+      bytes += static_cast<double>(one.bytes);
+  return bytes;
+}
+
+std::vector<GradientBucket> gradient_buckets(const StepShape& shape, int pipe_rank,
+                                             const std::vector<ParameterFacts>& parameters) {
+  std::vector<int64_t> bytes;
+  std::vector<size_t> blocks;
+  for (const auto& one : parameters)
+    if (one.is_trained && holds(shape, pipe_rank, one.block)) bytes.push_back(one.bytes), blocks.push_back(one.block);
+  std::vector<GradientBucket> buckets;
+  for (const auto& members : assign_buckets(bytes)) {
+    auto& bucket = buckets.emplace_back();
+    for (const size_t member : members) {
+      bucket.bytes += static_cast<double>(bytes[member]);
+      bucket.blocks.push_back(blocks[member]);
+    }
+  }
+  return buckets;
+}
 
 std::vector<ParameterFacts> facts_of(const Model& model) {
   std::vector<ParameterFacts> facts;

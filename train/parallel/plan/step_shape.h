@@ -51,6 +51,18 @@ struct StepShape {
   bool joins() const { return micro_batches > 1; }
 };
 
+/// The bytes of the parameters that the ranks with this place in a pipeline hold.
+double held_bytes(const StepShape& shape, int pipe_rank, const std::vector<ParameterFacts>& parameters,
+                  bool only_trained);
+
+/// Gradients of such a rank that are summed together: their bytes, and the blocks of which they are.
+struct GradientBucket {
+  double bytes = 0;
+  std::vector<size_t> blocks = {};
+};
+std::vector<GradientBucket> gradient_buckets(const StepShape& shape, int pipe_rank,
+                                             const std::vector<ParameterFacts>& parameters);
+
 /// None for a mode, or a key of it, of which nothing is known here: of plug-ins, and those that PARALLEL lists. With
 /// balance=time or memory the parts are those that `costs` give; null: not needed. Throws config_error as the mode
 /// does.

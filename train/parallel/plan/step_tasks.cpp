@@ -6,8 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "train/parallel/strategy/buckets.h"
-
 namespace penstock::detail {
 namespace {
 
@@ -251,39 +249,7 @@ class StepBuilder {
   }
 
   double trained_bytes(int rank) const {
-    double bytes = 0;
-    for (const auto& one : parameters_)
-      if (one.is_trained && holds(rank, one.block)) bytes += static_cast<double>(one.bytes);
-    return bytes;
-  }
-
-  bool holds(int rank, size_t block) const {
-    const auto& parts = shape_.placement.parts_of(shape_.mesh.pipe_rank(rank));
-    return std::any_of(parts.begin(), parts.end(), [&](int part) {
-      const auto& range = shape_.ranges[static_cast<size_t>(part)];
-      return range.first <= block && block < range.end;
-    });
-  }
-
-  /// The buckets of a rank's gradients: bytes, and the blocks that they wait for.
-  struct GradientBucket {
-    double bytes = 0;
-    std::vector<size_t> blocks;
-  };
-  std::vector<GradientBucket> buckets_of(int rank) const {
-    std::vector<int64_t> bytes;
-    std::vector<size_t> blocks;
-    for (const auto& one : parameters_)
-      if (one.is_trained && holds(rank, one.block)) bytes.push_back(one.bytes), blocks.push_back(one.block);
-    std::vector<GradientBucket> buckets;
-    for (const auto& members : assign_buckets(bytes)) {
-      auto& bucket = buckets.emplace_back();
-      for (const size_t member : members) {
-        bucket.bytes += static_cast<double>(bytes[member]);
-        bucket.blocks.push_back(blocks[member]);
-      }
-    }
-    return buckets;
+    return held_bytes(shape_, shape_.mesh.pipe_rank(rank), parameters_, /*only_trained=*/true);
   }
 
   /// Each rank's task of a collective begins when all ranks have come to it. Returns what each of them waits for.
@@ -316,7 +282,7 @@ class StepBuilder {
     if (!has_copies()) return sums;
     for (int pipe_rank = 0; pipe_rank < shape_.mesh.pipe; ++pipe_rank) {
       const auto ranks = ranks_with(pipe_rank);
-      for (const auto& bucket : buckets_of(ranks.front())) {
+      for (const auto& bucket : gradient_buckets(shape_, pipe_rank, parameters_)) {
         std::vector<size_t> after;
         for (const int rank : ranks)
           for (const size_t block : bucket.blocks) after.push_back(pending_[static_cast<size_t>(rank)].at(block));
@@ -346,7 +312,7 @@ class StepBuilder {
       const auto ranks = ranks_with(pipe_rank);
       std::vector<size_t> after, done;
       for (const int rank : ranks) after.push_back(ends_[rank]);
-      for (const auto& bucket : buckets_of(ranks.front())) {
+      for (const auto& bucket : gradient_buckets(shape_, pipe_rank, parameters_)) {
         const auto gathered = collective(ranks, bucket.bytes, costs_.gather, /*is_gather=*/true, after);
         done.insert(done.end(), gathered.begin(), gathered.end());
       }

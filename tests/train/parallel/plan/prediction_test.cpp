@@ -55,7 +55,7 @@ size_t block_count() { return lenet().blocks().size(); }
 
 Prediction predicted(const PlannedMode& mode, const MachineCosts& costs, int64_t parameter_bytes = 4) {
   const auto shape = shape_of_step(mode, lenet(), &costs);
-  if (!shape) throw bug_error("the mode has no prediction");
+  if (!shape) throw bug_error("the mode has no prediction; expected one");
   return predict(mode, *shape, costs, parameters_of(block_count(), parameter_bytes));
 }
 
