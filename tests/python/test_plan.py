@@ -84,7 +84,8 @@ def test_numbers_that_no_plan_has_are_refused(digits):
     assert message(color_steps=(("blur", 1),)).startswith('plan: color_steps: unknown value "blur"')
     for step in (("gaussian_blur", 1.0), ("gaussian_blur", 0.0, 3), ("gaussian_blur", 1.0, 4), ("hue", 0.1, 3)):
         assert message(color_steps=(step,)).endswith('expected ("gaussian_blur", sigma, kernel) with sigma up to 60 and a kernel of 0 or '
-                                                     "an odd number up to 127, and otherwise (name, amount)")
+                                                     "an odd number up to 127, and otherwise (name, amount) or (name, amount, "
+                                                         '"pillow" or "tensor")')
     assert message(erased=((0, 0, 1, 1, ("noise", 5)),)).endswith('expected levels, a key of noise or ("color", key)')
     assert message(erased=((0, 0, 1, 1, (0, 0, 0)),) * 5).endswith("expected at most 4")
     assert message(fill=(math.nan, 0, 0)).startswith("plan: fill is (nan, 0, 0); ")

@@ -77,24 +77,24 @@ def tensors_mixture(levels, plan):
     return mixture.to(torch.uint8)
 
 
-def moves(plan):
-    return plan.map != SAME_PLACE or any(stage.map != SAME_PLACE for _, stages in plan.chains for stage in stages)
+def has_tie(plan):
+    """Whether a coordinate lies between two pixels, so that rounding decides which of them is taken."""
+    if plan.map == SAME_PLACE:
+        return any(has_tie(stage) for _, stages in plan.chains for stage in stages)
+    xx, xy, x0, yx, yy, y0 = plan.map
+    y, x = numpy.mgrid[0:SIDE, 0:SIDE] + 0.5
+    return any((abs(at - numpy.round(at)) < 1e-3).any() for at in (xx * x + xy * y + x0, yx * x + yy * y + y0))
 
 
 def difference(expected, made):
     return numpy.abs(expected.astype(int) - made.astype(int))
 
 
-def check_moved(differences):
-    """A coordinate between two pixels may be rounded to either of them, and sums over the picture then differ as well."""
-    assert sum(one.max() > 1 for one in differences) < 0.03 * len(differences) + 1, [one.max() for one in differences]
-
-
 @pytest.mark.parametrize("augment", [
     "rand-augment(ops=3,std=5)", "auto-augment(policy=cifar10)", "trivial-augment", "timm-rand-augment(config=rand-m9-n3-p1-mstd101,filter=nearest)",
     "timm-rand-augment(config=rand-m9-n2-mstd0.5-inc1,filter=nearest)"])
 def test_pillow_makes_the_same_levels(colors, augment):
-    still, moved, seen = [], [], set()
+    greatest, seen = [], set()
     for plan, stored, made in plans_and_levels(colors, augment):
         image = Image.fromarray(stored).transform((SIDE, SIDE), Image.Transform.AFFINE, plan.map, Image.Resampling.NEAREST,
                                                   fillcolor=tuple(map(int, plan.fill)))
@@ -105,22 +105,22 @@ def test_pillow_makes_the_same_levels(colors, augment):
                 image = image.point([0] * 768)  # Pillow 13 refuses 0 bits
             else:
                 image = pillows_step(image, step, amount)
-        (moved if moves(plan) else still).append(difference(numpy.asarray(image), made))
-    assert len(still) > 100 and max(one.max() for one in still) == 0, augment
-    check_moved(moved)
+        if not has_tie(plan):
+            greatest.append(difference(numpy.asarray(image), made).max())
+    assert len(greatest) > 600 and max(greatest) == 0, numpy.bincount(greatest)
     assert len(seen) >= 7, seen
 
 
 @pytest.mark.parametrize("augment", ["aug-mix(filter=nearest)", "aug-mix(severity=10,mixture-width=2,chain-depth=3,alpha=0.5,filter=nearest)"])
 def test_torchvisions_mixture_has_the_same_levels(colors, augment):
-    still, moved = [], []
+    greatest = []
     for plan, stored, made in plans_and_levels(colors, augment):
         expected = tensors_mixture(torch.from_numpy(stored.transpose(2, 0, 1).copy()), plan)
-        (moved if moves(plan) else still).append(difference(expected.numpy().transpose(1, 2, 0), made))
-    # torchvision has 1 - factor in f64, so that a whole sum may be cut to the level below; a step of posterize makes that more.
-    levels = numpy.concatenate([one.ravel() for one in still])
-    assert len(still) > 30 and (levels > 1).mean() < 1e-4 and (levels > 0).mean() < 0.01, (len(still), numpy.bincount(levels))
-    check_moved(moved)
+        if not has_tie(plan):
+            greatest.append(difference(expected.numpy().transpose(1, 2, 0), made).max())
+    # torchvision has 1 - factor in f64, so that a whole sum may be cut to the level below, of which a later equalize,
+    # solarize or posterize makes more: in 3 of 637 and 8 of 684 pictures.
+    assert len(greatest) > 600 and sum(one > 1 for one in greatest) < 0.02 * len(greatest), numpy.bincount(greatest)
 
 
 def test_any_number_of_workers_mixes_alike(colors):

@@ -18,6 +18,8 @@
 #include "train/nn/weight_gradients.h"
 #include "train/parallel/pipeline/block_costs.h"
 #include "train/parallel/pipeline/split_backward.h"
+#include "train/parallel/plan/comm_probe.h"
+#include "train/parallel/plan/probe_times.h"
 #include "train/parallel/strategy/model_part.h"
 
 namespace penstock::detail {
@@ -37,14 +39,6 @@ double restart_peak() {
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << 5;
   return status_bytes("VmRSS");
-}
-
-double seconds_since(int64_t start_ns) { return ms_since(start_ns) * 1e-3; }
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// What one trial of a pass took, per micro-batch.
@@ -289,79 +283,6 @@ void measure_update(Comm& comm, Model& model, const ProbeOptions& options, Machi
                                   parameter.mutable_grad().zero_().add_(parameter);
                               }) *
                 (1 / bytes);
-}
-
-/// A line through two sizes. `run` does it once for a tensor of so many bytes, and all ranks do it together.
-LineCost line_of(Comm& comm, const std::function<std::function<void()>(int64_t bytes)>& make) {
-  constexpr int64_t kSmall = 1 << 16, kLarge = 1 << 23;
-  std::vector<double> seconds, cores;
-  for (const int64_t bytes : {kSmall, kLarge}) {
-    const auto run = make(bytes);
-    const int count = bytes == kSmall ? 60 : 12;
-    for (int i = 0; i < 3; ++i) run();
-    comm.barrier();
-    const int64_t start_ns = now_ns(), start_cpu = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-    std::vector<double> times;
-    for (int i = 0; i < count; ++i) {
-      const int64_t one_ns = now_ns();
-      run();
-      times.push_back(seconds_since(one_ns));
-    }
-    const double all = seconds_since(start_ns);
-    auto used = torch::tensor({static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu) * 1e-9 / all},
-                              torch::kFloat64);
-    used = comm.all_gather(used).sum();
-    seconds.push_back(median(times));
-    cores.push_back(used.item<double>());
-  }
-  const double slope = std::max(0.0, seconds[1] - seconds[0]) / static_cast<double>(kLarge - kSmall);
-  return {std::max(0.0, seconds[0] - slope * static_cast<double>(kSmall)), slope, cores[1]};
-}
-
-/// Tags below kTagLimit; messages of a probe are the only ones.
-LineCost measure_messages(Comm& comm) {
-  auto line = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
-    auto tensor = torch::zeros({bytes / 4});
-    return [&comm, tensor]() mutable {  // there and back
-      if (comm.rank() > 1) return;
-      const int peer = 1 - comm.rank();
-      if (comm.rank() == 0) comm.send(tensor, peer, 1, "a probe")->wait();
-      comm.receive(tensor, peer, 1, "a probe")->wait();
-      if (comm.rank() == 1) comm.send(tensor, peer, 1, "a probe")->wait();
-    };
-  });
-  return {line.seconds / 2, line.seconds_per_byte / 2, line.cores};
-}
-
-void measure_collectives(Comm& comm, MachineCosts& costs) {
-  const auto options = torch::dtype(torch::kFloat32);
-  const int ranks = comm.world_size();
-  costs.ranks = ranks;
-  costs.shares_memory = comm.backend().find("shared memory") != std::string::npos;
-  costs.sum = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
-    return [&comm, tensor = comm.allocate(bytes / 4, options)]() mutable { comm.all_reduce_sum(tensor)->wait(); };
-  });
-  costs.gather = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
-    const int64_t count = bytes / 4 / ranks;
-    auto all = comm.allocate(count * ranks, options);
-    const auto mine = all.narrow(0, count * comm.rank(), count);
-    return [&comm, all, mine]() mutable { comm.all_gather_into(all, mine)->wait(); };
-  });
-  costs.scatter = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
-    const int64_t count = bytes / 4 / ranks;
-    return [&comm, all = torch::zeros({count * ranks}), mine = torch::zeros({count})]() mutable {
-      comm.reduce_scatter_sum(mine, all)->wait();
-    };
-  });
-  costs.message = measure_messages(comm);
-  auto votes = torch::zeros({3}, torch::kInt32);
-  std::vector<double> times;
-  for (int i = 0; i < 50; ++i) {
-    const int64_t start_ns = now_ns();
-    comm.all_reduce_sum(votes)->wait();
-    times.push_back(seconds_since(start_ns));
-  }
-  costs.vote_seconds = median(times);
 }
 
 }  // namespace
