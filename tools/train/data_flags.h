@@ -8,8 +8,8 @@ namespace penstock {
 
 void add_data_flags(CLI::App& app, TrainOptions& o);
 
-/// Puts --data and --also behind the link of --sim-link. Data that are not packed have no shards that could come over a
-/// link: throws config_error for them.
+/// Changes --data and --also so that they are read over the emulated link of --sim-link, `speed`.
+/// Throws config_error for data that are not packed, which have no shards to fetch, and for a speed that is none.
 void put_behind_link(const std::string& speed, TrainOptions& options);
 
 }  // namespace penstock
