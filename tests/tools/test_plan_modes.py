@@ -56,7 +56,7 @@ def test_another_machine_is_a_file_with_other_numbers(cache, tmp_path, machine):
     flags = ["--modes", "single,ddp", "--nproc", "1,4"]
     few = predictions(cache, tmp_path, machine, *flags)
     costs["cores"] = 64
-    costs["load"] = {"alone": 0, "beside": 0}
+    costs["load"] = {"alone": 0, "beside": 0, "in_turn": 0}
     for name in ("sum", "message"):
         costs[name] = {"seconds": 0, "seconds_per_byte": 0, "cores": 1}
     costs["vote_seconds"] = 0

@@ -9,7 +9,9 @@ namespace penstock {
 constexpr int kMostSteps = 16;
 
 StopVote::StopVote(Comm& comm, const torch::Device& device, int local_steps)
-    : comm_(comm), device_(device), interval_(device.is_cuda() ? kMostSteps : std::min(local_steps, kMostSteps)) {}
+    : comm_(comm),
+      interval_(device.is_cuda() ? kMostSteps : std::min(local_steps, kMostSteps)),
+      votes_(comm.allocate(kStopSignals.size(), torch::dtype(torch::kInt32).device(device))) {}
 
 StopVote::~StopVote() {
   try {
@@ -30,7 +32,7 @@ int StopVote::ask() {
   }
   std::vector<int> mine;
   for (const int stop : kStopSignals) mine.push_back(StopSignals::received() == stop ? 1 : 0);
-  votes_ = torch::tensor(mine, torch::kInt32).to(device_);
+  votes_.copy_(torch::tensor(mine, torch::kInt32));
   work_ = comm_.all_reduce_sum(votes_);
   return signal;
 }

@@ -50,7 +50,7 @@ detail::Work measure_loader(const Setup& setup) {
     made += batch->count();
   }
   const double seconds = made > 0 ? 1e-3 * ms_since(start_ns) / static_cast<double>(made) : 0;
-  return {seconds, seconds};
+  return detail::Work::of(seconds);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace penstock::detail {
 using Json = nlohmann::json;
 
 // In this namespace, where the library looks for them. The names in the file are those of the members.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside, in_turn)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, blocks, loss, extra_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, blocks, loss, skew, extra_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineCost, seconds, seconds_per_byte, cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activation_bytes, output_bytes, picture_bytes,
                                    update, touch, sum, gather, scatter, message, ranks, shares_memory, vote_seconds,
@@ -24,12 +24,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activat
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 /// `low` and `high` were measured; never less than nothing.
 Work between(const Work& low, const Work& high, double place) {
   const auto mix = [place](double a, double b) { return std::max(0.0, a + (b - a) * place); };
-  return {mix(low.alone, high.alone), mix(low.beside, high.beside)};
+  return {mix(low.alone, high.alone), mix(low.beside, high.beside), mix(low.in_turn, high.in_turn)};
 }
 
 PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
@@ -48,7 +48,8 @@ PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
                           at(a.weight_gradient, b.weight_gradient)};
   }
   pass.loss = at(low.loss, high.loss);
-  pass.extra_bytes = at({low.extra_bytes, 0}, {high.extra_bytes, 0}).alone;
+  pass.skew = at(Work::of(low.skew), Work::of(high.skew)).alone;
+  pass.extra_bytes = at(Work::of(low.extra_bytes), Work::of(high.extra_bytes)).alone;
   return pass;
 }
 

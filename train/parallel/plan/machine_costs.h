@@ -27,6 +27,7 @@ struct PassCosts {
   bool splits = false;  // the halves of backward were measured
   std::vector<BlockWork> blocks;
   Work loss;
+  double skew = 0;         // seconds that the sum after a pass takes longer, because ranks do not come to it at once
   double extra_bytes = 0;  // that the process takes in a pass beside activations and gradients
 };
 

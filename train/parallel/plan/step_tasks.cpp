@@ -50,7 +50,9 @@ class StepBuilder {
     return number;
   }
 
-  size_t compute(int rank, const Work& work, std::vector<size_t> after = {}) {
+  /// Ranks of a pipeline wait for each other, and with cold caches go on slower than a rank that never waits.
+  size_t compute(int rank, Work work, std::vector<size_t> after = {}) {
+    if (shape_.mesh.pipe > 1) work.alone = work.in_turn;
     return add(
         rank, kTraining, TaskKind::kCompute,
         {.work = work, .cores = is_emulated_ ? 0.0 : static_cast<double>(planned_.threads), .after = std::move(after)});
@@ -89,7 +91,7 @@ class StepBuilder {
   std::vector<size_t> load(int rank) {
     if (shape_.mesh.pipe_rank(rank) != 0) return {};
     const double rows = static_cast<double>(shape_.rows * shape_.micro_batches * shape_.mesh.replicas);
-    const Work batch = (costs_.load + Work{1e-9, 1e-9} * static_cast<double>(planned_.emulation.load_ns)) * rows;
+    const Work batch = (costs_.load + Work::of(1e-9 * static_cast<double>(planned_.emulation.load_ns))) * rows;
     if (planned_.workers == 0) {
       add(rank, kTraining, TaskKind::kLoad, {.work = batch});
       return {};
@@ -164,7 +166,7 @@ class StepBuilder {
       const double seconds = 1e-9 * static_cast<double>(planned_.emulation.step_ns) * thirds /
                              (3.0 * static_cast<double>(parameters_block_count()) * shape_.mesh.data *
                               shape_.mesh.replicas * shape_.micro_batches);
-      return {seconds, seconds};
+      return Work::of(seconds);
     }
     const BlockWork& one = pass_->blocks[block];
     if (kind == kForward) return one.forward;
@@ -214,7 +216,7 @@ class StepBuilder {
     Message& message = messages_[number];
     const double seconds = costs_.message.at(message.bytes);
     message.arrived.push_back(add(rank, kMessages, TaskKind::kMessage,
-                                  {.work = {seconds, seconds},
+                                  {.work = Work::of(seconds),
                                    .cores = costs_.message.cores,
                                    .after = {message.task, result_.of_ranks[static_cast<size_t>(rank)].back()}}));
     if (message.link) message.arrived.push_back(*message.link);
@@ -242,7 +244,7 @@ class StepBuilder {
     if (!net) return std::nullopt;
     const double seconds = bytes / net->bytes_per_second;
     return add(rank, kLink, TaskKind::kMessage,
-               {.work = {seconds, seconds},
+               {.work = Work::of(seconds),
                 .cores = 0,
                 .latency = delays * 1e-9 * static_cast<double>(net->delay_ns),
                 .after = after});
@@ -254,15 +256,15 @@ class StepBuilder {
 
   /// Each rank's task of a collective begins when all ranks have come to it. Returns what each of them waits for.
   std::vector<size_t> collective(const std::vector<int>& ranks, double bytes, const LineCost& cost, bool is_gather,
-                                 const std::vector<size_t>& after) {
+                                 const std::vector<size_t>& after, double skew = 0) {
     const auto count = static_cast<double>(ranks.size()), of_probe = static_cast<double>(costs_.ranks);
     const auto ring = [](double n) { return (n - 1) / n; };
     // A rank copies what the others have; sums in shared memory read and write all bytes, whatever the ranks.
     const double scale = is_gather || !costs_.shares_memory ? ring(count) / ring(of_probe) : 1;
-    const double seconds = cost.at(bytes * scale);
+    const double seconds = cost.at(bytes * scale) + skew;
     std::vector<size_t> done;
     for (const int rank : ranks) {
-      done.push_back(add(rank, kSums, TaskKind::kSum, {.work = {seconds, seconds}, .after = after}));
+      done.push_back(add(rank, kSums, TaskKind::kSum, {.work = Work::of(seconds), .after = after}));
       const double passes = is_gather ? 1 : 2;
       if (const auto link = over_network(rank, passes * bytes * ring(count), passes * (count - 1), after))
         done.push_back(*link), result_.kinds[*link] = TaskKind::kSum;
@@ -282,6 +284,7 @@ class StepBuilder {
     if (!has_copies()) return sums;
     for (int pipe_rank = 0; pipe_rank < shape_.mesh.pipe; ++pipe_rank) {
       const auto ranks = ranks_with(pipe_rank);
+      double skew = is_emulated_ ? 0 : pass_->skew;  // they come to the first sum one after the other
       for (const auto& bucket : gradient_buckets(shape_, pipe_rank, parameters_)) {
         std::vector<size_t> after;
         for (const int rank : ranks)
@@ -289,7 +292,7 @@ class StepBuilder {
         std::sort(after.begin(), after.end());
         after.erase(std::unique(after.begin(), after.end()), after.end());
         const auto done = collective(ranks, bucket.bytes, shape_.sharded_stage == 2 ? costs_.scatter : costs_.sum,
-                                     /*is_gather=*/false, after);
+                                     /*is_gather=*/false, after, std::exchange(skew, 0));
         for (const int rank : ranks) {
           auto& own = sums[static_cast<size_t>(rank)];
           own.insert(own.end(), done.begin(), done.end());
@@ -328,8 +331,7 @@ class StepBuilder {
     result_.last_tasks.push_back(after);
     if (rank_count() == 1) return;
     for (int rank = 0; rank < rank_count(); ++rank)
-      votes_.push_back(
-          add(rank, kMessages, TaskKind::kSum, {.work = {costs_.vote_seconds, costs_.vote_seconds}, .after = after}));
+      votes_.push_back(add(rank, kMessages, TaskKind::kSum, {.work = Work::of(costs_.vote_seconds), .after = after}));
   }
 
   /// One rank, whose threads have a copy of the model each. They add gradients and update a share each.

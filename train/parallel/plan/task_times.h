@@ -6,19 +6,25 @@
 
 namespace penstock::detail {
 
-/// Seconds that some work takes: on a machine that does nothing else, and while the other cores do the same work, so
-/// that caches and memory are shared.
+/// Seconds that some work takes: on a machine that does nothing else; while the other cores do the same work, so that
+/// caches and memory are shared; and when its core has waited for the others as long as they worked, so that its caches
+/// are cold.
 struct Work {
-  double alone = 0, beside = 0;
+  double alone = 0, beside = 0, in_turn = 0;
 
-  Work& operator+=(const Work& other) { return alone += other.alone, beside += other.beside, *this; }
+  static Work of(double seconds) { return {seconds, seconds, seconds}; }
+  Work& operator+=(const Work& other) {
+    return alone += other.alone, beside += other.beside, in_turn += other.in_turn, *this;
+  }
   friend Work operator+(Work a, const Work& b) { return a += b; }
-  friend Work operator*(Work work, double factor) { return {work.alone * factor, work.beside * factor}; }
+  friend Work operator*(Work work, double factor) {
+    return {work.alone * factor, work.beside * factor, work.in_turn * factor};
+  }
 };
 
 struct Task {
-  size_t stream = 0;  // tasks of one stream run one after the other, in the order of the list
-  Work work = {};
+  size_t stream = 0;               // tasks of one stream run one after the other, in the order of the list
+  Work work = {};                  // alone and beside; whoever makes the task has chosen between alone and in turn
   double cores = 1;                // in use while it runs with no other task; 0: it waits, and slows nobody down
   double latency = 0;              // seconds from its end until the tasks that need it may begin
   std::vector<size_t> after = {};  // tasks that it needs

@@ -71,7 +71,7 @@ TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
     return std::string("nothing");
   };
   EXPECT_THAT(said("{"), testing::StartsWith("m.json: "));
-  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 1"));
+  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 2"));
   auto costs = costs_of({pass_of(4, 5)});
   costs.passes.front().blocks.clear();
   EXPECT_THAT(said(to_json(costs)), testing::StartsWith("m.json: a pass of 4 rows has 0 blocks; expected"));

@@ -22,8 +22,7 @@ MachineCosts ideal_machine(size_t blocks, double cores) {
   pass.splits = true;
   pass.blocks.resize(blocks);
   for (auto& block : pass.blocks)
-    block = {
-        {kForward, kForward}, {kBackward, kBackward}, {kBackward / 2, kBackward / 2}, {kBackward / 2, kBackward / 2}};
+    block = {Work::of(kForward), Work::of(kBackward), Work::of(kBackward / 2), Work::of(kBackward / 2)};
   costs.passes = {pass};
   costs.activation_bytes = std::vector<double>(blocks, 100);
   costs.output_bytes = std::vector<double>(blocks, 10);
@@ -91,6 +90,22 @@ TEST(PredictionTest, AVoteIsWaitedForOneStepLater) {
   EXPECT_NEAR(predicted(planned("ddp", 2, 1, 2), costs).step_seconds, 2 * compute, 1e-6);
 }
 
+TEST(PredictionTest, RanksComeToTheirFirstSumOneAfterTheOther) {
+  auto costs = ideal_machine(block_count(), 100);
+  costs.passes.front().skew = 4;
+  const double compute = 3.0 * static_cast<double>(block_count());
+  EXPECT_NEAR(predicted(planned("ddp", 2, 1, 2), costs).step_seconds, compute + 4, 1e-6);
+  EXPECT_NEAR(predicted(planned("single", 1, 1, 1), costs).step_seconds, compute, 1e-6);
+}
+
+TEST(PredictionTest, StagesThatWaitForEachOtherFindColdCaches) {
+  auto costs = ideal_machine(block_count(), 100);
+  for (auto& block : costs.passes.front().blocks) block.forward.in_turn = 3 * kForward;
+  const double blocks = static_cast<double>(block_count());
+  EXPECT_NEAR(predicted(planned("single", 1, 1, 1), costs).step_seconds, blocks * (kForward + kBackward), 1e-6);
+  EXPECT_NEAR(predicted(planned("mp", 1, 2, 1), costs).step_seconds, blocks * (3 * kForward + kBackward), 1e-6);
+}
+
 TEST(PredictionTest, PipelinesOfEqualStagesHaveTheBubbleOfTheirSchedule) {
   // Five blocks over five ranks: one each.
   ASSERT_EQ(block_count(), 5U);
@@ -114,8 +129,8 @@ TEST(PredictionTest, PipelinesOfEqualStagesHaveTheBubbleOfTheirSchedule) {
 
 TEST(PredictionTest, TheSlowestStageSetsThePaceOfAPipeline) {
   auto costs = ideal_machine(5, 100);
-  costs.passes.front().blocks[2].forward = {10, 10};
-  costs.passes.front().blocks[2].backward = {20, 20};
+  costs.passes.front().blocks[2].forward = Work::of(10);
+  costs.passes.front().blocks[2].backward = Work::of(20);
   // 32 micro-batches of 30 s at the slow stage; 6 s before the first one reaches it and after the last one has left it
   // are hidden by nothing.
   const auto prediction = predicted(planned("pipeline(micro-batches=32)", 1, 5, 32), costs);
@@ -144,7 +159,7 @@ TEST(PredictionTest, AnEmulatedStepIsDividedAsTheModeDividesIt) {
 
 TEST(PredictionTest, TheLoaderHoldsUpStepsThatAreShorterThanItsBatches) {
   auto costs = ideal_machine(5, 100);
-  costs.load = {100, 100};
+  costs.load = Work::of(100);
   auto plan = planned("single", 1, 1, 1);
   plan.workers = 1;
   const auto prediction = predicted(plan, costs);

@@ -1,0 +1,216 @@
+// Pass probe: times of each block, in the order in which a run computes them.
+#include "train/parallel/plan/pass_probe.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "train/nn/model.h"
+#include "train/nn/row_draws.h"
+#include "train/nn/weight_gradients.h"
+#include "train/parallel/pipeline/split_backward.h"
+#include "train/parallel/plan/process_memory.h"
+#include "train/parallel/plan/trials.h"
+
+namespace penstock::detail {
+
+/// Micro-batches through the whole model, cut at each block as between two stages.
+class Pass {
+ public:
+  Pass(Model& model, const Loss& loss, const ProbeOptions& options, const PassRequest& request)
+      : model_(model), loss_(loss), request_(request), outputs_(options.outputs), parameters_(model.parameters()) {
+    std::erase_if(parameters_, [](const auto& parameter) { return !parameter.requires_grad(); });
+    auto sizes = options.picture;
+    sizes.insert(sizes.begin(), request.rows);
+    batch_.rows = batch_.count = batch_.global_count = request.rows;
+    batch_.images = torch::randn(sizes, at::detail::createCPUGenerator(/*seed_val=*/0));
+    batch_.labels = torch::arange(request.rows, torch::kInt64).remainder_(std::max<int64_t>(outputs_, 1));
+    batch_.weights = torch::ones({request.rows});
+  }
+
+  /// The bytes of all gradients, which then have no memory.
+  double drop_gradients() {
+    double bytes = 0;
+    for (auto& parameter : parameters_) {
+      parameter.mutable_grad().reset();
+      bytes += static_cast<double>(parameter.nbytes());
+    }
+    return bytes;
+  }
+
+  size_t block_count() const { return model_.blocks().size(); }
+
+  /// `exchange` null: without other ranks.
+  Trial run(bool splits, Exchange* exchange = nullptr) {
+    Trial trial{.blocks = std::vector<Trial::Block>(model_.blocks().size())};
+    for (auto& parameter : parameters_) parameter.mutable_grad().reset();
+    WeightGradients joined;
+    const int count = request_.micro_batches;
+    exchange_ = count > 1 ? exchange : nullptr;
+    const WeightGradients::Scope scope(count > 1 ? &joined : nullptr);
+    for (int m = 0; m < count; ++m) {
+      const RowScope rows(BatchRows{});
+      joined.begin_backward(/*is_last=*/m + 1 == count);
+      splits ? split(forward(trial), trial) : backward(forward(trial), trial);
+      places_.clear();
+    }
+    for (auto& block : trial.blocks)
+      for (double* part : {&block.forward, &block.backward, &block.input_gradient, &block.weight_gradient})
+        *part /= count;
+    trial.loss /= count;
+    if (exchange_) exchange_->wait_for_message();
+    if (exchange && count == 1) {
+      const int64_t start_ns = now_ns();
+      exchange->sum();
+      trial.sum_wait = seconds_since(start_ns);
+    }
+    return trial;
+  }
+
+ private:
+  struct Place {
+    torch::Tensor input, output;
+  };
+
+  /// Returns the gradient of the logits.
+  torch::Tensor forward(Trial& trial) {
+    torch::Tensor x = batch_.images;
+    for (size_t block = 0; block < model_.blocks().size(); ++block) {
+      const auto input = x.detach().requires_grad_(block > 0);
+      const auto taken = block > 0 ? input.clone() : input;  // a block may write to its input
+      const int64_t start_ns = now_ns();
+      x = model_.blocks()[block].forward(taken);
+      trial.blocks[block].forward += seconds_since(start_ns);
+      places_.push_back({input, x});
+      if (exchange_ && block == middle()) exchange_->message(x);
+    }
+    const int64_t start_ns = now_ns();
+    const auto logits = x.detach().requires_grad_();
+    const bool is_class = loss_.target().is_class();
+    const auto value = is_class ? (loss_.of_rows(logits, batch_) * batch_.weights).sum() : logits.square().sum();
+    value.backward(torch::full_like(value, 1.0 / static_cast<double>(request_.rows)));
+    if (is_class) hits(logits.detach(), batch_);
+    trial.loss += seconds_since(start_ns);
+    return logits.grad();
+  }
+
+  void backward(torch::Tensor gradient, Trial& trial) {
+    for (size_t block = places_.size(); block-- > 0;) {
+      auto& [input, output] = places_[block];
+      if (!output.requires_grad()) return;
+      const int64_t start_ns = now_ns();
+      output.backward(gradient);
+      output.reset();
+      trial.blocks[block].backward += seconds_since(start_ns);
+      gradient = input.grad();
+      if (exchange_ && block == middle() + 1) exchange_->message(gradient);
+    }
+  }
+
+  void split(torch::Tensor gradient, Trial& trial) {
+    std::vector<std::optional<SplitBackward>> rest(places_.size());
+    for (size_t block = places_.size(); block-- > 1;) {
+      auto& [input, output] = places_[block];
+      if (!output.requires_grad()) break;
+      const int64_t start_ns = now_ns();
+      rest[block].emplace(output, gradient, input);
+      trial.blocks[block].input_gradient += seconds_since(start_ns);
+      gradient = input.grad();
+      if (exchange_ && block == middle() + 1) exchange_->message(gradient);
+    }
+    for (size_t block = 1; block < places_.size(); ++block) {
+      if (!rest[block]) continue;
+      const int64_t start_ns = now_ns();
+      rest[block]->finish(parameters_);
+      rest[block].reset();
+      places_[block].output.reset();
+      trial.blocks[block].weight_gradient += seconds_since(start_ns);
+    }
+    if (places_.front().output.requires_grad()) places_.front().output.backward(gradient);
+  }
+
+  size_t middle() const { return (model_.blocks().size() - 1) / 2; }
+
+  Model& model_;
+  const Loss& loss_;
+  PassRequest request_;
+  int64_t outputs_;
+  std::vector<torch::Tensor> parameters_;
+  DeviceBatch batch_;
+  std::vector<Place> places_;
+  Exchange* exchange_ = nullptr;  // messages during this run
+};
+
+PassProbe::PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options,
+                     const PassRequest& request)
+    : comm_(comm), request_(request), pass_(std::make_unique<Pass>(model, loss, options, request)) {
+  at::set_num_threads(request_.threads);
+  const double gradients = pass_->drop_gradients(), before = gradients + restart_peak();
+  pass_->run(/*splits=*/false);
+  comm_.barrier();
+  const int64_t start_ns = now_ns();
+  pass_->run(/*splits=*/false);
+  seconds_ = std::max(agreed(comm_, seconds_since(start_ns)), 1e-6);
+  extra_bytes_ = std::max(0.0, status_bytes("VmHWM") - before);
+}
+
+PassProbe::~PassProbe() = default;
+
+void PassProbe::measure(Exchange& exchange, double seconds) {
+  constexpr int kMost = 40;
+  at::set_num_threads(request_.threads);
+  const double of_one = (2 + comm_.world_size()) * seconds_;
+  const int count = std::clamp(static_cast<int>(seconds / of_one), 1, kMost);
+  for (const bool splits : {false, true}) {
+    if (splits && !request_.splits) continue;
+    (splits ? halves_ : whole_).add(comm_, count, [&](Company company) {
+      return pass_->run(splits, company == Company::kBeside ? &exchange : nullptr);
+    });
+  }
+}
+
+PassCosts PassProbe::costs(double sum_seconds) const {
+  PassCosts costs{.rows = request_.rows,
+                  .threads = request_.threads,
+                  .joins = request_.micro_batches > 1,
+                  .splits = request_.splits,
+                  .blocks = std::vector<BlockWork>(pass_->block_count()),
+                  .loss = whole_.typical([](const Trial& trial) { return trial.loss; }),
+                  .extra_bytes = extra_bytes_};
+  const double wait = whole_.typical([](const Trial& trial) { return trial.sum_wait; }).beside;
+  costs.skew = std::max(0.0, wait - sum_seconds);
+  for (size_t block = 0; block < costs.blocks.size(); ++block) {
+    auto& one = costs.blocks[block];
+    one.forward = whole_.typical([&](const Trial& trial) { return trial.blocks[block].forward; });
+    one.backward = whole_.typical([&](const Trial& trial) { return trial.blocks[block].backward; });
+    if (!request_.splits) continue;
+    one.input_gradient = halves_.typical([&](const Trial& trial) { return trial.blocks[block].input_gradient; });
+    one.weight_gradient = halves_.typical([&](const Trial& trial) { return trial.blocks[block].weight_gradient; });
+  }
+  return costs;
+}
+
+double measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& options, double picture_bytes) {
+  if (options.evaluated_rows == 0 || options.passes.empty()) return 0;
+  Pass pass(model, loss, options, options.passes.front());
+  restart_peak();
+  for (int i = 0; i < 2; ++i) pass.run(/*splits=*/false);
+  const double before = status_bytes("VmHWM");
+  at::NoGradGuard no_grad;
+  const RowScope rows(std::nullopt);
+  model.train(false);
+  auto sizes = options.picture;
+  sizes.insert(sizes.begin(), options.evaluated_rows);
+  model.forward(torch::zeros(sizes));
+  model.train(true);
+  const auto evaluated = static_cast<double>(options.evaluated_rows);
+  return std::max(0.0, status_bytes("VmHWM") - before - picture_bytes * evaluated) / evaluated;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,49 @@
+// Pass probe: forward and backward through the whole model.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "train/parallel/plan/exchange.h"
+#include "train/parallel/plan/probe.h"
+#include "train/parallel/plan/trials.h"
+
+namespace penstock::detail {
+
+/// What a trial of a pass took, in seconds per micro-batch.
+struct Trial {
+  struct Block {
+    double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  };
+  std::vector<Block> blocks;
+  double loss = 0;
+  double sum_wait = 0;  // for the sum of all gradients after backward
+};
+
+class Pass;
+
+/// One pass, measured several times. All calls are collective over two ranks or more.
+class PassProbe {
+ public:
+  /// Makes two passes, of which it keeps the memory that they take.
+  PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options, const PassRequest& request);
+  ~PassProbe();
+
+  /// Takes about so long, or four trials if that is longer.
+  void measure(Exchange& exchange, double seconds);
+  /// At rank 0, after measure(); elsewhere nothing of use. A sum of all gradients takes `sum_seconds`.
+  PassCosts costs(double sum_seconds) const;
+
+ private:
+  Comm& comm_;
+  PassRequest request_;
+  std::unique_ptr<Pass> pass_;
+  double seconds_ = 0, extra_bytes_ = 0;
+  Trials<Trial> whole_, halves_;
+};
+
+/// The bytes of a row of an evaluation beyond what steps have left in the process: as in a run, it comes after steps
+/// and finds the memory that these have freed.
+double measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& options, double picture_bytes);
+
+}  // namespace penstock::detail
