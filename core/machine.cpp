@@ -99,7 +99,20 @@ std::string own_groups() {
 
 constexpr const char* kMount = "/sys/fs/cgroup";
 
+/// A line of /proc/self/status in kB.
+int64_t status_bytes(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kilobytes = 0;
+    if (word == name && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
 }  // namespace
+
+int64_t resident_bytes() { return status_bytes("VmRSS:"); }
+int64_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
 
 int bound_cores() {
   cpu_set_t usable;

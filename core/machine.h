@@ -34,6 +34,11 @@ std::optional<uint64_t> memory_limit(const std::string& groups, const std::files
 /// the limit of its control groups if that is less. 0 where neither can be found out.
 uint64_t available_memory();
 
+/// Bytes of this process that are in memory, and the most that were. The peak of getrusage(2) begins with that of the
+/// program that started this one, of a large Python for example; this one does not. 0 where the system does not say.
+int64_t resident_bytes();
+int64_t peak_resident_bytes();
+
 /// Milliseconds for which the cores that this process may run on have been busy since the machine started, with any
 /// program, summed over the cores. Time that a hypervisor gave to another machine counts too. The resolution is that of
 /// the kernel's ticks, about 4 ms; 0 where the kernel does not report it. Costs about 50 us, plus 2 us per core.

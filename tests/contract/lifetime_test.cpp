@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <future>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "tests/loader/loader_test_data.h"
 
 namespace penstock {
@@ -29,16 +29,6 @@ constexpr const char* kSpec = "affine(degrees=10,translate=0.1),flip(p=0.5)";
 Loader make_random_loader(const TestData& data, LoaderOptions options, const std::string& spec = kSpec) {
   const auto dataset = data.open();
   return {dataset, pipeline_for(*dataset, spec), std::move(options)};
-}
-
-/// Resident memory of this process in bytes.
-int64_t resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    int64_t kilobytes = 0;
-    if (word == "VmRSS:" && status >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
 }
 
 TEST(LifetimeContract, MemoryIsAllocatedOnceAndDoesNotGrow) {

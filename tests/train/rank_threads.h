@@ -72,4 +72,9 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
     if (error) std::rethrow_exception(error);
 }
 
+/// Ranks over Gloo that share memory.
+inline void run_sharing(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
+  run_ranks(world_size, body, step_seconds, Network::kShared);
+}
+
 }  // namespace penstock

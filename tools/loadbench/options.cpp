@@ -2,7 +2,6 @@
 #include "tools/loadbench/options.h"
 
 #include <charconv>
-#include <fstream>
 
 #include "augment/render.h"
 #include "augment/size_schedule.h"
@@ -164,15 +163,6 @@ Machine this_machine() {
   machine.simd = render_targets().front();
   if (machine.simd.starts_with("AVX3")) machine.simd = "AVX-512";
   return machine;
-}
-
-int64_t resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    int64_t kilobytes = 0;
-    if (word == "VmRSS:" && status >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
 }
 
 }  // namespace penstock

@@ -34,7 +34,4 @@ struct Machine {
 };
 Machine this_machine();
 
-/// Resident memory of this process, in bytes.
-int64_t resident_bytes();
-
 }  // namespace penstock

@@ -1,9 +1,13 @@
-// SharedComm: tensors of allocate() go to the SharedGroup, everything else to the inner Comm.
+// SharedComm: tensors of allocate() go to the SharedGroup, messages to SharedMessages, the others to the inner Comm.
 #include "train/comm/shared_comm.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "core/text.h"
 #include "train/comm/shared_group.h"
+#include "train/comm/shared_messages.h"
 
 namespace penstock::detail {
 namespace {
@@ -29,14 +33,44 @@ class SharedWork final : public Comm::Work {
   double under_way_ms_ = 0;
 };
 
+class SharedMessageWork final : public Comm::Work {
+ public:
+  /// `peer` is a rank of the run.
+  SharedMessageWork(std::string operation, SharedMessages& messages, SharedMessages::Handle transfer,
+                    std::shared_ptr<FailureReport> failure_report, int peer)
+      : operation_(std::move(operation)),
+        messages_(messages),
+        transfer_(std::move(transfer)),
+        failure_report_(std::move(failure_report)),
+        peer_(peer) {}
+  void wait() override {
+    failure_report_->guarded(
+        operation_, [&] { messages_.wait(*transfer_, failure_report_->seconds()); }, peer_);
+  }
+  bool is_done() override { return messages_.is_done(*transfer_); }
+
+ private:
+  std::string operation_;
+  SharedMessages& messages_;
+  SharedMessages::Handle transfer_;
+  std::shared_ptr<FailureReport> failure_report_;
+  int peer_;
+};
+
 class SharedComm final : public Comm {
  public:
   SharedComm(std::unique_ptr<Comm> inner, std::unique_ptr<SharedGroup> group,
-             std::shared_ptr<FailureReport> failure_report, bool is_part)
+             std::shared_ptr<FailureReport> failure_report, std::optional<int> part_of)
       : inner_(std::move(inner)),
         group_(std::move(group)),
+        messages_(SharedMessages::meet(*inner_, *group_)),
         failure_report_(std::move(failure_report)),
-        is_part_(is_part) {}
+        is_part_(part_of.has_value()) {
+    const int own = part_of.value_or(inner_->rank());
+    const auto all = inner_->all_gather(torch::tensor({own}, torch::kInt64));
+    for (int rank = 0; rank < inner_->world_size(); ++rank)
+      world_ranks_.push_back(static_cast<int>(all[rank].item<int64_t>()));
+  }
 
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
@@ -65,15 +99,19 @@ class SharedComm final : public Comm {
   }
   void barrier() override { inner_->barrier(); }
   std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
-    return inner_->send(tensor, peer, tag, what);
+    if (!goes_shared(tensor)) return inner_->send(tensor, peer, tag, what);
+    return message(concat("sending ", what, " to rank ", world_rank(peer)), peer,
+                   [&] { return messages_->send(tensor, peer, tag); });
   }
   std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
-    return inner_->receive(tensor, peer, tag, what);
+    if (!goes_shared(tensor)) return inner_->receive(tensor, peer, tag, what);
+    return message(concat("waiting for ", what, " from rank ", world_rank(peer)), peer,
+                   [&] { return messages_->receive(tensor, peer, tag); });
   }
   std::unique_ptr<Comm> split(int color) override {
     auto part = inner_->split(color);
     return part->world_size() == 1 ? std::move(part)
-                                   : make_shared_comm(std::move(part), failure_report_, /*is_part=*/true);
+                                   : make_shared_comm(std::move(part), failure_report_, world_rank(rank()));
   }
   void at_step(int64_t step) override { inner_->at_step(step); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
@@ -85,19 +123,31 @@ class SharedComm final : public Comm {
                                         failure_report_);
   }
 
+  int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
+  bool goes_shared(const torch::Tensor& tensor) const { return messages_ && SharedMessages::takes(tensor.nbytes()); }
+
+  template <class Start>
+  std::unique_ptr<Work> message(const std::string& operation, int peer, const Start& start) {
+    auto transfer = failure_report_->guarded(operation, start, world_rank(peer));
+    return std::make_unique<SharedMessageWork>(operation, *messages_, std::move(transfer), failure_report_,
+                                               world_rank(peer));
+  }
+
   std::unique_ptr<Comm> inner_;
   std::unique_ptr<SharedGroup> group_;
+  std::unique_ptr<SharedMessages> messages_;  // null: the inner Comm sends all of them
   std::shared_ptr<FailureReport> failure_report_;
   bool is_part_;
+  std::vector<int> world_ranks_;  // one entry per rank of this group: its rank in the run
 };
 
 }  // namespace
 
 std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<FailureReport> failure_report,
-                                       bool is_part) {
+                                       std::optional<int> part_of) {
   auto group = SharedGroup::meet(*inner);
   if (!group) return inner;
-  return std::make_unique<SharedComm>(std::move(inner), std::move(group), std::move(failure_report), is_part);
+  return std::make_unique<SharedComm>(std::move(inner), std::move(group), std::move(failure_report), part_of);
 }
 
 }  // namespace penstock::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "train/comm/comm.h"
 #include "train/rendezvous/failure_report.h"
@@ -9,8 +10,9 @@
 namespace penstock::detail {
 
 /// Collective. What it gives has memory of all ranks in allocate(), if they see each other's; collectives on such
-/// tensors do not go through `inner`. Where they do not, gives `inner`. `is_part`: it is not of the whole run.
+/// tensors, and messages, do not go through `inner`. Where they do not, gives `inner`. `part_of`: it is of a part of
+/// the run, in which this rank has that number; none: of all ranks.
 std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<FailureReport> failure_report,
-                                       bool is_part = false);
+                                       std::optional<int> part_of = std::nullopt);
 
 }  // namespace penstock::detail

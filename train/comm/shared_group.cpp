@@ -17,9 +17,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr size_t kLine = 64;         // bytes; of a cache line, for each rank's phase
 constexpr int64_t kBlock = 1 << 14;  // elements added at once: 64 KB of each of two rows stay in a core's cache
-constexpr auto kLook = std::chrono::milliseconds(50);  // so often a rank that waits looks whether the others live
 
 bool all_agree(Comm& comm, bool is_right) {
   return comm.all_gather(torch::tensor({is_right ? 1 : 0}, torch::kInt64)).all().item<bool>();
@@ -28,7 +26,7 @@ bool all_agree(Comm& comm, bool is_right) {
 /// The elements of all rows that `rank` adds: where they begin and end. Whole cache lines, so that no two ranks write
 /// to one.
 std::pair<int64_t, int64_t> share_of(int64_t count, int rank, int world_size) {
-  constexpr int64_t kAlignment = kLine;  // elements, so at least that many bytes
+  constexpr int64_t kAlignment = kCacheLine;  // elements, so at least that many bytes
   const int64_t slice = (count / world_size + kAlignment) / kAlignment * kAlignment;
   return {std::min(count, slice * rank), rank + 1 == world_size ? count : std::min(count, slice * (rank + 1))};
 }
@@ -45,8 +43,7 @@ void add_rows(const std::vector<torch::Tensor>& rows, int64_t begin, int64_t end
 
 }  // namespace
 
-/// The memory of all ranks, with open files; empty at every rank if one of them cannot see all of it.
-SharedGroup::Maps SharedGroup::map_all(Comm& comm, size_t bytes) {
+std::vector<SharedMemory> SharedGroup::map_all(Comm& comm, size_t bytes) {
   static const int64_t machine = machine_id();
   auto own = SharedMemory::make(bytes);
   const auto told = comm.all_gather(
@@ -65,7 +62,7 @@ SharedGroup::Maps SharedGroup::map_all(Comm& comm, size_t bytes) {
 }
 
 std::unique_ptr<SharedGroup> SharedGroup::meet(Comm& comm) {
-  auto maps = map_all(comm, kLine * static_cast<size_t>(comm.world_size()));
+  auto maps = map_all(comm, kCacheLine * static_cast<size_t>(comm.world_size()));
   if (maps.empty()) return nullptr;
   auto seats = std::move(maps.front());
   maps.clear();
@@ -192,7 +189,7 @@ void SharedGroup::meet_all(int64_t deadline_ns) {
       wait_while(other, seen, kLook);
       if (other.load(std::memory_order_acquire) != seen) continue;
       if (is_ending_) throw std::runtime_error("this rank ends");
-      if (!seats_.is_taken(rank) && other.load(std::memory_order_acquire) == seen)
+      if (has_left(rank) && other.load(std::memory_order_acquire) == seen)
         throw std::runtime_error("another rank is gone");
       if (now_ns() > deadline_ns) throw std::runtime_error("timed out");
     }
@@ -200,7 +197,7 @@ void SharedGroup::meet_all(int64_t deadline_ns) {
 }
 
 std::atomic<uint32_t>& SharedGroup::phase(int rank) const {
-  return *reinterpret_cast<std::atomic<uint32_t>*>(seats_.data() + kLine * static_cast<size_t>(rank));
+  return *reinterpret_cast<std::atomic<uint32_t>*>(seats_.data() + kCacheLine * static_cast<size_t>(rank));
 }
 
 }  // namespace penstock::detail

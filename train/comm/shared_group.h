@@ -35,6 +35,9 @@ class SharedGroup {
   /// Collective over `comm`, which outlives this. Null at every rank unless each of them can see the memory of all
   /// others.
   static std::unique_ptr<SharedGroup> meet(Comm& comm);
+  /// Collective: memory of each rank, mapped at all of them, with open files; one entry per rank. Empty at every rank
+  /// if one of them cannot see all of it.
+  static std::vector<SharedMemory> map_all(Comm& comm, size_t bytes);
   ~SharedGroup();
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
@@ -44,6 +47,9 @@ class SharedGroup {
   torch::Tensor allocate(int64_t count, const torch::TensorOptions& options);
   /// Whether this is a tensor of allocate(), and not a view of a part of it.
   bool holds(const torch::Tensor& tensor) const { return rows_of(tensor) != nullptr; }
+
+  /// Whether that rank's group, or its process, has ended.
+  bool has_left(int rank) const { return !seats_.is_taken(rank); }
 
   /// What a collective has ended with: milliseconds in which it was under way, as Comm::Work has them.
   using Result = std::future<double>;
@@ -68,7 +74,6 @@ class SharedGroup {
   };
 
   SharedGroup(Comm& comm, SharedMemory seats);
-  static Maps map_all(Comm& comm, size_t bytes);
   std::shared_ptr<Rows> rows_of(const torch::Tensor& tensor) const;
   Result post(const torch::Tensor& tensor, const torch::Tensor& mine, int seconds);
   void run();

@@ -9,6 +9,9 @@
 
 namespace penstock::detail {
 
+constexpr size_t kCacheLine = 64;                      // bytes
+constexpr auto kLook = std::chrono::milliseconds(50);  // so often a rank that waits looks whether the others live
+
 /// A file without a name (memfd_create(2)), mapped. It is not in /dev/shm, which containers often limit to 64 MB.
 /// Thread-safety: const members for any thread.
 class SharedMemory {

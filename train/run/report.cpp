@@ -1,7 +1,6 @@
 // What `train` prints at the start and at the end, and summary.json.
 #include "train/run/report.h"
 
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cctype>
@@ -242,12 +241,6 @@ nlohmann::ordered_json replicas_json(const std::vector<ReplicaUse>& replicas, do
     list.push_back(std::move(one));
   }
   return list;
-}
-
-int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * int64_t{1024};
 }
 
 namespace {

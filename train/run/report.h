@@ -52,16 +52,13 @@ std::string skipped_text(const Position& position);
 std::string replicas_text(const std::vector<ReplicaUse>& replicas, double seconds, int64_t memory_bytes);
 nlohmann::ordered_json replicas_json(const std::vector<ReplicaUse>& replicas, double seconds);
 
-/// The largest resident memory of this process so far, in bytes.
-int64_t peak_memory_bytes();
-
 /// The text of evaluation.json: which weights were evaluated on which data; loss, top-1 and top-5; and for each class
 /// its name, top-1, top-5 and row of the confusion matrix, which says how many of its samples were predicted as which
 /// class, without zeros. Where the model is not trained on classes, and there are no predictions, scores in place of
 /// the accuracies.
 std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const Predictions* predictions);
 
-/// The content of summary.json. `memory_bytes` is the sum of peak_memory_bytes() over the ranks. `result` is null if
+/// The content of summary.json. `memory_bytes` is the sum of peak_resident_bytes() over the ranks. `result` is null if
 /// nothing was trained, and `evaluation` if nothing was evaluated.
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
                                     int64_t memory_bytes);

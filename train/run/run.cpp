@@ -263,7 +263,7 @@ class Run {
       result.evaluation = evaluate(options_.epochs);
       if (is_beside) result.of_weights = evaluate_weights(*strategy_, [this] { return evaluate(options_.epochs); });
     }
-    const auto memory = of_all_ranks(counts_process() ? peak_memory_bytes() : 0, comm_, device_);
+    const auto memory = of_all_ranks(counts_process() ? peak_resident_bytes() : 0, comm_, device_);
     const int64_t all_memory = std::accumulate(memory.begin(), memory.end(), int64_t{0});
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
     const auto most_alive = of_all_ranks(strategy_->most_alive(), comm_, device_);

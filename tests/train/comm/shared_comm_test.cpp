@@ -19,11 +19,6 @@ namespace {
 using detail::SharedMemory;
 using testing::AllOf, testing::HasSubstr;
 
-/// Ranks over Gloo that share memory.
-void run_sharing(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
-  run_ranks(world_size, body, step_seconds, Network::kShared);
-}
-
 std::string failure_of_sum(Comm& comm, torch::Tensor& tensor) {
   return message_of(ErrorKind::kDevice, [&] { comm.all_reduce_sum(tensor)->wait(); });
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/machine.h"
 #include "train/nn/model.h"
 #include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
@@ -157,7 +158,7 @@ PassProbe::PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOpti
   const int64_t start_ns = now_ns();
   pass_->run(/*splits=*/false);
   seconds_ = std::max(agreed(comm_, seconds_since(start_ns)), 1e-6);
-  extra_bytes_ = std::max(0.0, status_bytes("VmHWM") - before);
+  extra_bytes_ = std::max(0.0, static_cast<double>(peak_resident_bytes()) - before);
 }
 
 PassProbe::~PassProbe() = default;
@@ -201,7 +202,7 @@ double measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& op
   Pass pass(model, loss, options, options.passes.front());
   restart_peak();
   for (int i = 0; i < 2; ++i) pass.run(/*splits=*/false);
-  const double before = status_bytes("VmHWM");
+  const double before = static_cast<double>(peak_resident_bytes());
   at::NoGradGuard no_grad;
   const RowScope rows(std::nullopt);
   model.train(false);
@@ -210,7 +211,7 @@ double measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& op
   model.forward(torch::zeros(sizes));
   model.train(true);
   const auto evaluated = static_cast<double>(options.evaluated_rows);
-  return std::max(0.0, status_bytes("VmHWM") - before - picture_bytes * evaluated) / evaluated;
+  return std::max(0.0, static_cast<double>(peak_resident_bytes()) - before - picture_bytes * evaluated) / evaluated;
 }
 
 }  // namespace penstock::detail

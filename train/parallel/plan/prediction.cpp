@@ -60,16 +60,8 @@ class RankMemory {
 
   double tensors(bool learns) const {
     const double copies = shape_.mesh.data, replicas = shape_.mesh.replicas;
-    double all = 0, trained = 0;
-    for (const auto& one : parameters_) {
-      bool is_here = false;
-      for (const int part : shape_.placement.parts_of(pipe_rank_)) {
-        const auto& range = shape_.ranges[static_cast<size_t>(part)];
-        is_here |= range.first <= one.block && one.block < range.end;
-      }
-      if (is_here) all += static_cast<double>(one.bytes);
-      if (is_here && one.is_trained) trained += static_cast<double>(one.bytes);
-    }
+    const double all = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/false);
+    const double trained = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/true);
     const double gradients =
         shape_.sharded_stage == 2 ? trained / copies + std::min(trained, 2.0 * (25 << 20)) : trained;
     const double slots = planned_.optimizer_slots * trained / (shape_.sharded_stage > 0 ? copies : 1);
@@ -109,7 +101,8 @@ class RankMemory {
       for (size_t block = range.first; block < range.end; ++block)
         largest = std::max(largest, costs_.activation_bytes[block]);
     }
-    return largest / *std::max_element(costs_.activation_bytes.begin(), costs_.activation_bytes.end());
+    const double of_all = *std::max_element(costs_.activation_bytes.begin(), costs_.activation_bytes.end());
+    return of_all > 0 ? largest / of_all : 1;
   }
 
   /// What evaluations take beyond steps.

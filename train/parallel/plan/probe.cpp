@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/machine.h"
 #include "train/nn/model.h"
 #include "train/nn/row_draws.h"
 #include "train/parallel/pipeline/block_costs.h"
@@ -16,7 +17,6 @@
 #include "train/parallel/plan/exchange.h"
 #include "train/parallel/plan/pass_probe.h"
 #include "train/parallel/plan/probe_times.h"
-#include "train/parallel/plan/process_memory.h"
 #include "train/parallel/plan/trials.h"
 
 namespace penstock::detail {
@@ -89,7 +89,7 @@ MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOption
       costs.output_bytes.push_back(static_cast<double>(x.nbytes()) / kRows);
     }
   }
-  costs.base_bytes = status_bytes("VmRSS") - parameter_bytes;
+  costs.base_bytes = static_cast<double>(resident_bytes()) - parameter_bytes;
   measure_collectives(comm, costs);
   measure_update(comm, model, options, costs);
   const double activations = std::accumulate(costs.activation_bytes.begin(), costs.activation_bytes.end(), 0.0);

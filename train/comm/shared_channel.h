@@ -1,0 +1,58 @@
+// SharedChannel: messages from one process to another in memory that both see.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace penstock::detail {
+
+/// A ring of records, each in one piece:
+///
+///     | tag, bytes | the message ...    | tag, bytes | the message | rest: passed over, the next one begins at 0
+///
+/// One process writes and one reads; neither locks. When the ring is empty the writer goes back to its beginning, so
+/// that only as many pages are touched as messages wait at once.
+class SharedChannel {
+ public:
+  /// Of memory that a channel takes: its pages are touched as they are used.
+  static constexpr size_t kMemory = (32 << 20) + 64;
+  /// Bytes of the longest message.
+  static constexpr size_t kLongest = 16 << 20;
+
+  /// `memory` was zeros when the first of the two came, and begins a cache line.
+  explicit SharedChannel(std::byte* memory) : memory_(memory) {}
+
+  /// False: there is no room now. Then has_made_room() is true after the next pop(). Requires at most kLongest bytes.
+  bool write(int tag, std::span<const std::byte> message);
+
+  struct Message {
+    int tag;
+    std::span<const std::byte> bytes;  // until pop()
+  };
+  /// The oldest message, or none.
+  std::optional<Message> front();
+  /// Requires that front() gave one. Returns whether the writer waits for room.
+  bool pop();
+
+ private:
+  struct Head {
+    std::atomic<uint64_t> written, read;  // bytes since the beginning
+    std::atomic<uint32_t> wants_room;
+  };
+  struct Record {
+    uint64_t bytes;
+    int32_t tag;
+    int32_t is_rest;  // up to the end of the ring, without a message
+  };
+
+  Head& head() { return *reinterpret_cast<Head*>(memory_); }
+  Record* record(uint64_t place);
+  bool write_now(int tag, std::span<const std::byte> message);
+
+  std::byte* memory_;
+};
+
+}  // namespace penstock::detail

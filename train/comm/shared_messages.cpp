@@ -1,0 +1,139 @@
+// SharedMessages: which message goes to whom, and the wait for it.
+#include "train/comm/shared_messages.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int kMostRanks = 16;  // each maps world_size^2 channels
+
+std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+void fill(const torch::Tensor& tensor, std::span<const std::byte> bytes) {
+  if (bytes.size() != tensor.nbytes())
+    throw std::runtime_error(concat("a message has ", bytes.size(), " bytes; expected ", tensor.nbytes()));
+  if (!bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+std::unique_ptr<SharedMessages> SharedMessages::meet(Comm& comm, const SharedGroup& group) {
+  const int ranks = comm.world_size();
+  if (ranks > kMostRanks) return nullptr;
+  auto maps = SharedGroup::map_all(comm, kCacheLine + SharedChannel::kMemory * static_cast<size_t>(ranks));
+  if (maps.empty()) return nullptr;
+  return std::unique_ptr<SharedMessages>(new SharedMessages(comm, group, std::move(maps)));
+}
+
+SharedMessages::SharedMessages(Comm& comm, const SharedGroup& group, std::vector<SharedMemory> maps)
+    : group_(group), rank_(comm.rank()), maps_(std::move(maps)) {
+  const auto channel = [this](int from, int to) {
+    return SharedChannel(maps_[static_cast<size_t>(from)].data() + kCacheLine +
+                         SharedChannel::kMemory * static_cast<size_t>(to));
+  };
+  for (auto& map : maps_) map.close_file();
+  for (int rank = 0; rank < comm.world_size(); ++rank)
+    peers_.push_back({.out = channel(rank_, rank), .in = channel(rank, rank_)});
+}
+
+std::atomic<uint32_t>& SharedMessages::bell(int rank) const {
+  return *reinterpret_cast<std::atomic<uint32_t>*>(maps_[static_cast<size_t>(rank)].data());
+}
+
+void SharedMessages::ring(int rank) {
+  bell(rank).fetch_add(1);
+  wake_all(bell(rank));
+}
+
+SharedMessages::Handle SharedMessages::send(const torch::Tensor& tensor, int peer, int tag) {
+  auto transfer = std::make_shared<Transfer>(Transfer{.tensor = tensor.contiguous(), .peer = peer, .tag = tag});
+  peers_[static_cast<size_t>(peer)].sends.push_back(transfer);
+  progress_sends(peer);
+  return transfer;
+}
+
+SharedMessages::Handle SharedMessages::receive(const torch::Tensor& tensor, int peer, int tag) {
+  auto transfer = std::make_shared<Transfer>(Transfer{.tensor = tensor, .peer = peer, .tag = tag});
+  auto& from = peers_[static_cast<size_t>(peer)];
+  const auto early =
+      std::find_if(from.set_aside.begin(), from.set_aside.end(), [tag](const SetAside& one) { return one.tag == tag; });
+  if (early == from.set_aside.end()) {
+    from.receives.push_back(transfer);
+    return transfer;
+  }
+  fill(tensor, early->bytes);
+  from.set_aside.erase(early);
+  transfer->is_done = true;
+  return transfer;
+}
+
+void SharedMessages::progress_sends(int rank) {
+  auto& to = peers_[static_cast<size_t>(rank)];
+  bool has_written = false;
+  for (; !to.sends.empty() && to.out.write(to.sends.front()->tag, bytes_of(to.sends.front()->tensor));
+       to.sends.pop_front()) {
+    to.sends.front()->is_done = true;
+    to.sends.front()->tensor.reset();
+    has_written = true;
+  }
+  if (has_written) ring(rank);
+}
+
+void SharedMessages::progress_receives(int rank) {
+  auto& from = peers_[static_cast<size_t>(rank)];
+  bool makes_room = false;
+  while (!from.receives.empty()) {
+    const auto message = from.in.front();
+    if (!message) break;
+    const auto wanted = std::find_if(from.receives.begin(), from.receives.end(),
+                                     [&](const Handle& one) { return one->tag == message->tag; });
+    if (wanted == from.receives.end()) {
+      from.set_aside.push_back({message->tag, {message->bytes.begin(), message->bytes.end()}});
+    } else {
+      fill((*wanted)->tensor, message->bytes);
+      (*wanted)->is_done = true;
+      (*wanted)->tensor.reset();
+      from.receives.erase(wanted);
+    }
+    makes_room |= from.in.pop();
+  }
+  if (makes_room) ring(rank);
+}
+
+void SharedMessages::progress() {
+  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+    progress_sends(rank);
+    progress_receives(rank);
+  }
+}
+
+bool SharedMessages::is_done(const Transfer& transfer) {
+  if (!transfer.is_done) progress();
+  return transfer.is_done;
+}
+
+void SharedMessages::wait(const Transfer& transfer, int seconds) {
+  const int64_t deadline_ns = now_ns() + int64_t{seconds} * 1'000'000'000;
+  while (!transfer.is_done) {
+    const uint32_t seen = bell(rank_).load();
+    progress();
+    if (transfer.is_done) return;
+    wait_while(bell(rank_), seen, kLook);
+    if (bell(rank_).load() != seen) continue;
+    if (group_.has_left(transfer.peer) && !is_done(transfer)) throw std::runtime_error("another rank is gone");
+    if (now_ns() > deadline_ns) throw std::runtime_error("timed out");
+  }
+}
+
+}  // namespace penstock::detail
