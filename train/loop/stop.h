@@ -14,8 +14,9 @@ namespace penstock {
 /// the same sum.
 class StopVote {
  public:
-  /// Collective. The interval is 1 on the CPU, and 16 on CUDA, where reading a number waits for the device. Where ranks take
-  /// `local_steps` alone it is also that, but no more than 16, so that their votes do not cost what the steps save.
+  /// Collective. The interval is 1 on the CPU, and 16 on CUDA, where reading a number waits for the device. Where ranks
+  /// take `local_steps` alone it is also that, but no more than 16, so that their votes do not cost what the steps
+  /// save.
   StopVote(Comm& comm, const torch::Device& device, int local_steps = 1);
   ~StopVote();
 
@@ -26,8 +27,8 @@ class StopVote {
  private:
   Comm& comm_;
   int64_t interval_, question_count_ = 0;
-  // i32, one entry per stop signal: ranks that received it. Of allocate(), because each step has a vote: through sockets
-  // it took about 50 wake-ups of each rank's Gloo, on the cores that compute.
+  // i32, one entry per stop signal: ranks that received it. Of allocate(), because each step has a vote: through
+  // sockets it took about 50 wake-ups of each rank's Gloo, on the cores that compute.
   torch::Tensor votes_;
   std::unique_ptr<Comm::Work> work_;
 };

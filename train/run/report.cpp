@@ -1,7 +1,6 @@
 // What `train` prints at the start and at the end, and summary.json.
 #include "train/run/report.h"
 
-
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
