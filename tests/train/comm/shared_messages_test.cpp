@@ -1,6 +1,7 @@
 // Messages in shared memory: any order, more than there is room for, and ranks that are late or gone.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <latch>
 #include <memory>
 #include <string>
@@ -159,6 +160,19 @@ TEST_F(SharedChannelTest, AnEmptyChannelBeginsAnew) {
   }
   ASSERT_TRUE(channel_.write(2, filled(400, 3)));
   EXPECT_EQ(channel_.front()->bytes.data(), first);
+}
+
+TEST_F(SharedChannelTest, AReaderThatIsAlwaysOneMessageBehindSeesFewPages) {
+  const auto message = filled(10'000, 1);
+  ASSERT_TRUE(channel_.write(0, message));
+  const auto* first = channel_.front()->bytes.data();
+  ptrdiff_t farthest = 0;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(channel_.write(0, message));
+    farthest = std::max(farthest, channel_.front()->bytes.data() - first);
+    channel_.pop();
+  }
+  EXPECT_LT(farthest, 20 * 10'100);
 }
 
 }  // namespace

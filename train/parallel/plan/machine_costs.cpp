@@ -55,6 +55,18 @@ PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
 
 }  // namespace
 
+double MachineCosts::collective_seconds(Collective kind, double bytes, int rank_count) const {
+  const auto& cost = kind == Collective::kSum ? sum : kind == Collective::kScatter ? scatter : gather;
+  const double count = rank_count, measured = ranks;
+  const auto ring = [](double n) { return (n - 1) / n; };
+  // Around a ring, a rank waits for each of the others once, and copies what they have. In shared memory all meet at
+  // once; sums read and write all bytes, whatever the ranks.
+  const bool goes_around = !shares_memory || kind == Collective::kScatter;
+  const double copies = kind == Collective::kGather || goes_around ? ring(count) / ring(measured) : 1;
+  const double waits = goes_around ? (count - 1) / (measured - 1) : 1;
+  return cost.seconds * waits + cost.seconds_per_byte * bytes * copies;
+}
+
 PassCosts MachineCosts::pass(int64_t rows, int threads, bool joins, bool splits) const {
   std::vector<const PassCosts*> known;
   for (const auto& one : passes)

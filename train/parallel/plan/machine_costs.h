@@ -56,6 +56,10 @@ struct MachineCosts {
   double base_bytes = 0;        // of a rank's process without tensors
   double evaluation_bytes = 0;  // of a row of an evaluation, beyond what passes have left in the process
 
+  enum class Collective { kSum, kScatter, kGather };
+  /// Of so many ranks, as soon as all of them have come to it.
+  double collective_seconds(Collective kind, double bytes, int rank_count) const;
+
   /// For micro-batches of `rows` rows. Between the measured numbers of rows, and beyond them, it is linear in rows.
   /// Throws config_error if nothing was measured with so many threads, or no halves where they are needed.
   PassCosts pass(int64_t rows, int threads, bool joins, bool splits) const;

@@ -49,7 +49,8 @@ class RankMemory {
 
   double bytes() const {
     const bool learns = planned_.emulation.learns();
-    return costs_.base_bytes + tensors(learns) + (learns ? most_alive_bytes() + evaluated_bytes() : 0) + batches();
+    return costs_.base_bytes + tensors(learns) + (learns ? most_alive_bytes() + evaluated_bytes() : 0) + batches() +
+           messages();
   }
 
  private:
@@ -65,9 +66,9 @@ class RankMemory {
     const double gradients =
         shape_.sharded_stage == 2 ? trained / copies + std::min(trained, 2.0 * (25 << 20)) : trained;
     const double slots = planned_.optimizer_slots * trained / (shape_.sharded_stage > 0 ? copies : 1);
-    // Ranks that sum in memory that they share touch the pages of all of them, and Linux counts these for each.
-    const bool maps_others = costs_.shares_memory && copies > 1;
-    const double mapped = maps_others ? (copies - 1) * trained * (shape_.sharded_stage == 2 ? 0 : 1) : 0;
+    // A rank touches its slice of all others' gradients, and Linux counts these pages for each process.
+    const bool maps_others = costs_.shares_memory && copies > 1 && shape_.sharded_stage != 2;
+    const double mapped = maps_others ? (copies - 1) * trained / copies : 0;
     return all + gradients * replicas + (learns ? slots : 0) + mapped;
   }
 
@@ -108,6 +109,22 @@ class RankMemory {
   /// What evaluations take beyond steps.
   double evaluated_bytes() const {
     return costs_.evaluation_bytes * static_cast<double>(planned_.evaluated_rows) * share_of_largest();
+  }
+
+  /// What is touched of the rings to the neighbours and from them.
+  double messages() const {
+    constexpr double kTouched = 16, kLongest = 16 << 20;
+    if (!costs_.shares_memory) return 0;
+    double bytes = 0;
+    for (const int part : shape_.placement.parts_of(pipe_rank_)) {
+      const auto& range = shape_.ranges[static_cast<size_t>(part)];
+      for (const size_t end : {range.first, range.end}) {
+        if (end == 0 || end == shape_.ranges.back().end) continue;
+        const double message = costs_.output_bytes[end - 1] * rows();
+        if (message <= kLongest) bytes += 2 * std::min(kTouched, 2.0 * shape_.micro_batches) * message;
+      }
+    }
+    return bytes;
   }
 
   /// The slots of the loaders, of training and of evaluations.

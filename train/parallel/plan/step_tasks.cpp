@@ -10,6 +10,7 @@ namespace penstock::detail {
 namespace {
 
 using enum Operation::Kind;
+using Collective = MachineCosts::Collective;
 
 /// Streams of a rank; those of workers and of replicas follow.
 enum Stream : size_t { kTraining, kSums, kMessages, kLink, kFirstWorker };
@@ -254,19 +255,17 @@ class StepBuilder {
     return held_bytes(shape_, shape_.mesh.pipe_rank(rank), parameters_, /*only_trained=*/true);
   }
 
-  /// Each rank's task of a collective begins when all ranks have come to it. Returns what each of them waits for.
-  std::vector<size_t> collective(const std::vector<int>& ranks, double bytes, const LineCost& cost, bool is_gather,
-                                 const std::vector<size_t>& after, double skew = 0) {
-    const auto count = static_cast<double>(ranks.size()), of_probe = static_cast<double>(costs_.ranks);
-    const auto ring = [](double n) { return (n - 1) / n; };
-    // A rank copies what the others have; sums in shared memory read and write all bytes, whatever the ranks.
-    const double scale = is_gather || !costs_.shares_memory ? ring(count) / ring(of_probe) : 1;
-    const double seconds = cost.at(bytes * scale) + skew;
+  /// Each rank's task of a collective begins when all ranks have come to it; it takes `more` seconds besides. Returns
+  /// what each of them waits for.
+  std::vector<size_t> collective(Collective kind, const std::vector<int>& ranks, double bytes,
+                                 const std::vector<size_t>& after, double more = 0) {
+    const double seconds = costs_.collective_seconds(kind, bytes, static_cast<int>(ranks.size())) + more;
+    const auto count = static_cast<double>(ranks.size());
     std::vector<size_t> done;
     for (const int rank : ranks) {
       done.push_back(add(rank, kSums, TaskKind::kSum, {.work = Work::of(seconds), .after = after}));
-      const double passes = is_gather ? 1 : 2;
-      if (const auto link = over_network(rank, passes * bytes * ring(count), passes * (count - 1), after))
+      const double passes = kind == Collective::kGather ? 1 : 2;
+      if (const auto link = over_network(rank, passes * bytes * (count - 1) / count, passes * (count - 1), after))
         done.push_back(*link), result_.kinds[*link] = TaskKind::kSum;
     }
     return done;
@@ -291,8 +290,8 @@ class StepBuilder {
           for (const size_t block : bucket.blocks) after.push_back(pending_[static_cast<size_t>(rank)].at(block));
         std::sort(after.begin(), after.end());
         after.erase(std::unique(after.begin(), after.end()), after.end());
-        const auto done = collective(ranks, bucket.bytes, shape_.sharded_stage == 2 ? costs_.scatter : costs_.sum,
-                                     /*is_gather=*/false, after, std::exchange(skew, 0));
+        const auto done = collective(shape_.sharded_stage == 2 ? Collective::kScatter : Collective::kSum, ranks,
+                                     bucket.bytes, after, std::exchange(skew, 0));
         for (const int rank : ranks) {
           auto& own = sums[static_cast<size_t>(rank)];
           own.insert(own.end(), done.begin(), done.end());
@@ -316,7 +315,7 @@ class StepBuilder {
       std::vector<size_t> after, done;
       for (const int rank : ranks) after.push_back(ends_[rank]);
       for (const auto& bucket : gradient_buckets(shape_, pipe_rank, parameters_)) {
-        const auto gathered = collective(ranks, bucket.bytes, costs_.gather, /*is_gather=*/true, after);
+        const auto gathered = collective(Collective::kGather, ranks, bucket.bytes, after);
         done.insert(done.end(), gathered.begin(), gathered.end());
       }
       for (const int rank : ranks) ends_[rank] = wait_for(rank, done);

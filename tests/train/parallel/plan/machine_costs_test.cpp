@@ -77,5 +77,19 @@ TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
   EXPECT_THAT(said(to_json(costs)), testing::StartsWith("m.json: a pass of 4 rows has 0 blocks; expected"));
 }
 
+TEST(MachineCostsTest, RingsWaitForEachRankAndSharedMemoryForAllAtOnce) {
+  MachineCosts costs;
+  costs.ranks = 2;
+  costs.shares_memory = true;
+  for (auto* cost : {&costs.sum, &costs.scatter, &costs.gather}) *cost = {.seconds = 1, .seconds_per_byte = 2};
+  using enum MachineCosts::Collective;
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 4), 1 + 20);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kGather, 10, 4), 1 + 20 * 1.5);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kScatter, 10, 4), 3 + 20 * 1.5);
+  costs.shares_memory = false;
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 4), 3 + 20 * 1.5);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 2), 1 + 20);
+}
+
 }  // namespace
 }  // namespace penstock::detail
