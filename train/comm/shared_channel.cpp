@@ -11,9 +11,7 @@ namespace {
 
 constexpr uint64_t kRing = SharedChannel::kMemory - kCacheLine;
 
-// The rest of the ring counts as used until the reader has passed over it, so that a writer that went back with much
-// unread would soon find no room.
-constexpr uint64_t kFew = 2, kMany = 16;  // messages
+constexpr uint64_t kMany = 16;  // messages
 
 /// Of a record: its head, and the message up to the end of a cache line.
 uint64_t record_bytes(uint64_t message) { return kCacheLine + (message + kCacheLine - 1) / kCacheLine * kCacheLine; }
@@ -35,8 +33,10 @@ bool SharedChannel::write_now(int tag, std::span<const std::byte> message) {
   uint64_t place = head().written.load(std::memory_order_relaxed);
   const uint64_t used = place - head().read.load(std::memory_order_acquire);
   const uint64_t offset = place % kRing, rest = kRing - offset;
-  const bool is_nearly_empty = used <= kFew * bytes && offset >= kMany * bytes;
-  const bool goes_back = rest < bytes || is_nearly_empty || (used == 0 && offset >= bytes);
+  // Until the reader has passed over the rest, the writer has the room before `offset` alone, of which `used` is
+  // unread.
+  const bool has_room_there = offset >= 2 * used + kMany * bytes;
+  const bool goes_back = rest < bytes || has_room_there || (used == 0 && offset >= bytes);
   if (used + bytes + (goes_back ? rest : 0) > kRing) return false;
   if (goes_back) {
     new (record(place)) Record{.bytes = rest, .tag = 0, .is_rest = 1};
