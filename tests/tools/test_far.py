@@ -4,7 +4,7 @@ import json
 
 from far_tool import (  # noqa: F401
     KEY, SECRET, SHARDS, TOKEN, cache, dataset, digest, expected, refusal, run, s3, shard_bytes)
-from far_server import FarServer, make_certificate
+from far_server import FarServer, Fault, make_certificate
 from shardprep_tool import manifest_of, pack
 from source_tool import pack as pack_list, save, write_csv
 
@@ -26,6 +26,24 @@ def test_https_needs_a_certificate_that_somebody_vouches_for(dataset, expected, 
         message = refusal("loadbench", "--data", server.url, "--digest", "--cache-dir", cache, code=2)
         assert "certificate" in message and "AWS_CA_BUNDLE" in message
         assert digest(server.url, cache, AWS_CA_BUNDLE=certificate) == expected
+
+
+def test_certificates_are_read_once(dataset, expected, cache, tmp_path):
+    """By the first connection: the others have them when the file is gone, and still refuse who has another one."""
+    certificate = make_certificate(tmp_path)
+    trusted, other = tmp_path / "trusted.pem", tmp_path / "other"
+    trusted.write_bytes(certificate.read_bytes())
+    other.mkdir()
+    with FarServer(dataset, certificate=certificate, faults=[Fault("shard-", "close", 2, at=1000, act=lambda: trusted.unlink(missing_ok=True))]) as server:
+        assert digest(server.url, cache, AWS_CA_BUNDLE=trusted) == expected
+        assert not trusted.exists() and server.connection_count > 3
+    with FarServer(dataset, certificate=make_certificate(other)) as server:
+        def elsewhere(request):
+            return 302, b"", {"Location": server.url + request.path}
+        answers = {f"/train/{shard['file']}": elsewhere for shard in manifest_of(dataset / "train")["shards"]}
+        with FarServer(dataset, certificate=certificate, answers=answers) as first:
+            message = refusal("loadbench", "--data", first.url, "--digest", "--cache-dir", tmp_path / "new", AWS_CA_BUNDLE=certificate, code=2)
+            assert "certificate" in message and server.byte_count == 0
 
 
 def test_s3_and_google_are_signed(dataset, expected, cache):
