@@ -71,8 +71,12 @@ class FarFiles final : public Files {
   uint64_t room(uint64_t byte_count) const override { return ShardCache::instance().room(byte_count); }
 
   bool takes_uploads() const override { return takes_uploads_; }
-  void upload(const fs::path& path, const fs::path& file, const FileFacts& facts) const override {
-    detail::upload(*origin_, path.string(), file, facts);
+  void upload(const fs::path& path, const fs::path& file, const FileFacts& facts,
+              const fs::path& notes) const override {
+    detail::upload(*origin_, path.string(), file, facts, notes);
+  }
+  void clean_up(const fs::path& folder, const fs::path& notes) const override {
+    detail::abort_uploads(*origin_, folder.string(), notes);
   }
   bool is_uploaded(const fs::path& path, const FileFacts& facts) const override {
     return detail::is_uploaded(*origin_, path.string(), facts);

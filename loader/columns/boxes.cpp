@@ -45,7 +45,7 @@ struct ObjectField {
   }
 
   /// Its errors name sample and field, as those of put() do not.
-  FieldBytes bytes(const ColumnRow& row) const { return dataset.field(row.index, number); }
+  HeldField stored(const ColumnRow& row) const { return dataset.field(row.index, number); }
 
   /// Writes the entries `left` of `count` one after the other. The bytes after them are left alone.
   void put(const ColumnRow& row, const Plan& upright, FieldBytes bytes, const Indices& left, size_t count,
@@ -142,8 +142,8 @@ class BoxesColumns final : public ColumnMaker {
       const auto& field = followers_[i];
       const size_t entry = field.column({}, 1).row_bytes();
       std::memset(to[4 + i] + left.size() * entry, 0, (static_cast<size_t>(most_) - left.size()) * entry);
-      const FieldBytes bytes = field.bytes(row);
-      naming(field, row, [&] { field.put(row, upright, bytes, left, boxes.size(), to[4 + i]); });
+      const HeldField stored = field.stored(row);
+      naming(field, row, [&] { field.put(row, upright, stored.bytes, left, boxes.size(), to[4 + i]); });
     }
   }
 
@@ -167,14 +167,14 @@ class KeypointsColumns final : public ColumnMaker {
 
   void make(const ColumnRow& row, ColumnCells to) const override {
     const size_t entry = points_.type().entry_bytes();
-    const FieldBytes bytes = points_.bytes(row);
-    const size_t count = bytes.size() / entry;
+    const HeldField stored = points_.stored(row);
+    const size_t count = stored.bytes.size() / entry;
     Indices all;
     for (size_t i = 0; i < count; ++i) all.push_back(static_cast<int64_t>(i));
     naming(points_, row, [&] {
       if (count > static_cast<size_t>(most_)) throw too_many(points_, count, most_);
       std::memset(to[0] + count * entry, 0, (static_cast<size_t>(most_) - count) * entry);
-      points_.put(row, on_upright(row.plan, row.sample.orientation), bytes, all, count, to[0]);
+      points_.put(row, on_upright(row.plan, row.sample.orientation), stored.bytes, all, count, to[0]);
     });
     put_count(count, to[1]);
   }

@@ -31,10 +31,10 @@ struct Field {
   size_t number;
   std::optional<Range> range = {};  // of all its numbers
   const FieldType& type() const { return dataset.manifest().fields[number]; }
-  FieldBytes of(const ColumnRow& row) const {
-    const FieldBytes bytes = dataset.field(row.index, number);
-    if (range) check_range(row.index, bytes);
-    return bytes;
+  HeldField of(const ColumnRow& row) const {
+    HeldField stored = dataset.field(row.index, number);
+    if (range) check_range(row.index, stored.bytes);
+    return stored;
   }
 
  private:
@@ -53,8 +53,8 @@ class WholeField final : public ColumnMaker {
   WholeField(Field field, std::string name) : field_(field), name_(std::move(name)) {}
   std::vector<Column> columns() const override { return {{name_, field_.type().dtype, field_.type().shape}}; }
   void make(const ColumnRow& row, ColumnCells to) const override {
-    const FieldBytes bytes = field_.of(row);
-    std::memcpy(to[0], bytes.data(), bytes.size());
+    const HeldField stored = field_.of(row);
+    std::memcpy(to[0], stored.bytes.data(), stored.bytes.size());
   }
 
  private:
@@ -73,7 +73,8 @@ class PaddedField final : public ColumnMaker {
   }
 
   void make(const ColumnRow& row, ColumnCells to) const override {
-    const FieldBytes bytes = field_.of(row);
+    const HeldField stored = field_.of(row);
+    const FieldBytes bytes = stored.bytes;
     const uint64_t entry = field_.type().entry_bytes();
     const auto count = static_cast<int64_t>(bytes.size() / entry);
     if (static_cast<uint64_t>(count) > most_)
@@ -99,7 +100,8 @@ class MultiHot final : public ColumnMaker {
   void make(const ColumnRow& row, ColumnCells to) const override {
     const auto class_count = static_cast<size_t>(classes_);
     std::memset(to[0], 0, class_count * sizeof(float));
-    const FieldBytes bytes = field_.of(row);
+    const HeldField stored = field_.of(row);
+    const FieldBytes bytes = stored.bytes;
     for (size_t at = 0; at < bytes.size(); at += sizeof(int64_t)) {
       int64_t label = 0;
       std::memcpy(&label, bytes.data() + at, sizeof label);

@@ -54,9 +54,9 @@ class MaskColumn final : public ColumnMaker {
 
   MaskView decoded(uint64_t index, int height, int width, const Region& needed) const {
     thread_local MaskRows rows;
-    const FieldBytes png = dataset_.field(index, number_);  // its errors name sample and field already
+    const HeldField png = dataset_.field(index, number_);  // its errors name sample and field already
     try {
-      const MaskView mask = rows.decode(png, height, width, needed);
+      const MaskView mask = rows.decode(png.bytes, height, width, needed);
       if (static_cast<size_t>(mask.bits) > 8 * sizeof(Value))
         throw config_error(concat("a mask of ", mask.bits, " bits; expected dtype=",
                                   mask.bits == 16 ? "u16 or i32" : "i32", " for this column"));

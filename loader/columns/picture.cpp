@@ -60,9 +60,9 @@ class SecondPictureColumn final : public ColumnMaker {
 
   void make(const ColumnRow& row, ColumnCells to) const override {
     thread_local DecodeScratch scratch;
-    const FieldBytes stored = dataset_.field(row.index, number_);  // its errors name sample and field already
+    const HeldField stored = dataset_.field(row.index, number_);  // its errors name sample and field already
     try {
-      const Picture second = decode_field_picture(stored, scratch);
+      const Picture second = decode_field_picture(stored.bytes, scratch);
       const FieldPictureKind& kind = options_.kind;
       if (second.type != kind.type || second.channels != kind.extent.channels)
         throw corrupt_error(concat("a picture of ", pixels_text(second.type, second.channels), "; expected ",
@@ -97,8 +97,8 @@ FieldPictureKind first_kind(const Spec& spec, const Dataset& dataset, size_t num
   const auto index = dataset.example_index();
   if (!index) return {.extent = {1, 1, 1}};
   try {
-    const FileHold held = dataset.hold(*index);
-    return probe_field_picture(dataset.field(*index, number));
+    const HeldField first = dataset.field(*index, number);
+    return probe_field_picture(first.bytes);
   } catch (const Error& error) {
     throw Error(error.kind(), concat("column ", spec.text(), ": ", dataset.where(*index), ": ", error.what()));
   }

@@ -173,8 +173,8 @@ class Exporting {
           throw Error(error.kind(), concat(dataset_->where(index), ": ", error.what()));
         }
         for (size_t field = 0; field < manifest().fields.size(); ++field) {
-          const auto bytes = dataset_->field(index, field);
-          out.fields.emplace_back(bytes.begin(), bytes.end());
+          const HeldField value = dataset_->field(index, field);
+          out.fields.emplace_back(value.bytes.begin(), value.bytes.end());
         }
       });
     };

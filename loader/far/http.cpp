@@ -47,6 +47,11 @@ struct CurlLibrary {
   decltype(&::curl_multi_info_read) next_message = nullptr;
   decltype(&::curl_slist_append) append = nullptr;
   decltype(&::curl_slist_free_all) free_list = nullptr;
+  bool shares_stores = false;  // these four are of the OpenSSL that this libcurl uses
+  void* (*store_of)(const void*) = nullptr;
+  void (*give_store)(void*, void*) = nullptr;
+  int (*keep_store)(void*) = nullptr;
+  void (*free_store)(void*) = nullptr;
 
   CurlLibrary() {
     // The second one is Debian's with GnuTLS, the third one what a development package links.
@@ -74,13 +79,22 @@ struct CurlLibrary {
     decltype(&::curl_global_init) start = nullptr;
     find(start, "curl_global_init");
     start(CURL_GLOBAL_DEFAULT);
+    decltype(&::curl_version_info) version = nullptr;
+    find(version, "curl_version_info");
+    const char* const tls = version(CURLVERSION_NOW)->ssl_version;  // dlsym() looks at what libcurl needs as well
+    shares_stores = tls != nullptr && std::string_view(tls).starts_with("OpenSSL/") &&
+                    has(store_of, "SSL_CTX_get_cert_store") && has(give_store, "SSL_CTX_set_cert_store") &&
+                    has(keep_store, "X509_STORE_up_ref") && has(free_store, "X509_STORE_free");
   }
 
  private:
   template <class Function>
+  bool has(Function& function, const char* name) {
+    return (function = reinterpret_cast<Function>(dlsym(library_, name))) != nullptr;
+  }
+  template <class Function>
   void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-    if (function == nullptr)
+    if (!has(function, name))
       throw config_error(concat("https, s3 and gs: libcurl has no ", name, "; expected libcurl 7.61 or later"));
   }
   void* library_ = nullptr;
@@ -141,6 +155,7 @@ struct Exchange {
   const HttpSink* sink = nullptr;
   CURL* handle = nullptr;
   bool has_ended = false;  // by the sink
+  void* store = nullptr;   // of certificates, that this exchange has read
   std::exception_ptr failure;
 };
 
@@ -218,10 +233,69 @@ bool are_files_used_up() {
   return descriptor < 0 && (errno == EMFILE || errno == ENFILE);
 }
 
-const char* certificates() {
+std::string certificates() {
   for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
     if (const char* file = std::getenv(name); file != nullptr && *file != '\0') return file;
-  return nullptr;
+  return "";
+}
+
+/// The certificates that the first connection has read, for all others of the process: Debian's 144 take 27 ms of a
+/// core, and a loader that begins makes up to 28 connections. OpenSSL counts who has a store, and locks it.
+class CertificateStore {
+ public:
+  /// Where the store is there, libcurl reads no file. Otherwise `read` becomes the store that it makes.
+  void set_options(CURL* handle, void** read) {
+    const std::string file = certificates();
+    const auto set = curl().set;
+    if (!file.empty()) set(handle, CURLOPT_CAINFO, file.c_str());
+    if (!curl().shares_stores || has_proxy()) return;
+    const std::lock_guard lock(mutex_);
+    if (store_ == nullptr) {
+      set(handle, CURLOPT_SSL_CTX_FUNCTION, look);
+      set(handle, CURLOPT_SSL_CTX_DATA, read);
+    } else if (file_ == file) {
+      set(handle, CURLOPT_CAINFO, nullptr);
+      set(handle, CURLOPT_CAPATH, nullptr);
+      set(handle, CURLOPT_SSL_CTX_FUNCTION, give);
+      set(handle, CURLOPT_SSL_CTX_DATA, store_);
+    }
+  }
+
+  /// To be called after an answer, because some versions of libcurl fill the store while they wait for one.
+  void take(void* read, bool is_answered) {
+    const std::lock_guard lock(mutex_);
+    if (store_ != nullptr || !is_answered) return curl().free_store(read);
+    store_ = read;
+    file_ = certificates();
+  }
+
+ private:
+  /// One of https has certificates of its own, and these functions are not told whose connection it is.
+  static bool has_proxy() {
+    const std::array names{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    return std::ranges::any_of(names, [](const char* name) { return std::getenv(name) != nullptr; });
+  }
+  static CURLcode look(CURL*, void* context, void* read) {
+    void*& store = *static_cast<void**>(read);
+    if (store != nullptr) return CURLE_OK;  // of a connection before a redirect
+    store = curl().store_of(context);
+    curl().keep_store(store);
+    return CURLE_OK;
+  }
+  static CURLcode give(CURL*, void* context, void* store) {
+    curl().keep_store(store);
+    curl().give_store(context, store);
+    return CURLE_OK;
+  }
+
+  std::mutex mutex_;
+  std::string file_;       // that the store is of
+  void* store_ = nullptr;  // never freed
+};
+
+CertificateStore& certificate_store() {
+  static auto& store = *new CertificateStore;
+  return store;
 }
 
 curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
@@ -253,7 +327,7 @@ curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
   set(handle, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request.stall_timeout_s)));
   set(handle, CURLOPT_BUFFERSIZE, 256L << 10);
   set(handle, CURLOPT_TCP_KEEPALIVE, 1L);
-  if (const char* file = certificates()) set(handle, CURLOPT_CAINFO, file);
+  certificate_store().set_options(handle, &exchange.store);
   set(handle, CURLOPT_HEADERFUNCTION, on_header);
   set(handle, CURLOPT_HEADERDATA, &exchange);
   set(handle, CURLOPT_WRITEFUNCTION, on_body);
@@ -310,6 +384,7 @@ HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
   curl().get(state.handle, CURLINFO_RESPONSE_CODE, &status);
   curl().free_list(headers);
   handles().give_back(handle);
+  if (state.store != nullptr) certificate_store().take(state.store, status > 0);
   if (state.failure) std::rethrow_exception(state.failure);
   attempt.status = static_cast<int>(status);
   attempt.end = state.has_ended ? Attempt::End::kAnswered : end_of(code);

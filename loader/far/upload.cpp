@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -165,15 +166,36 @@ std::string bytes_at(const RegularFile& file, const std::filesystem::path& path,
   return bytes;
 }
 
-/// The upload of one object in parts.
+constexpr const char* kNoteEnding = ".upload";
+
+/// Whether the multipart upload is gone. Once, because whoever aborts has waited already. What stays is removed by a
+/// rule of the bucket for such uploads.
+bool abort_upload(Origin& origin, const std::string& address, const std::string& id) noexcept {
+  try {
+    const int status =
+        exchange(origin.request(address, ObjectWish{.method = "DELETE", .query = {{"uploadId", id}}})).attempt.status;
+    return (status >= 200 && status < 300) || status == 404;
+  } catch (...) {  // what failed before is what is told
+    return false;
+  }
+}
+
+/// The upload of one object in parts. The note is removed with it.
 class MultipartUpload {
  public:
-  MultipartUpload(Origin& origin, const std::string& address, std::map<std::string, std::string> headers)
-      : origin_(origin), address_(address) {
+  MultipartUpload(Origin& origin, const std::string& address, std::map<std::string, std::string> headers,
+                  const std::filesystem::path& notes)
+      : origin_(origin), address_(address), note_(notes / (address.substr(address.rfind('/') + 1) + kNoteEnding)) {
     const auto answer =
         answer_of(origin_, address_, {.method = "POST", .query = {{"uploads", ""}}, .headers = std::move(headers)});
     id_ = xml_value(answer.body, "UploadId");
     if (id_.empty()) throw io_error(concat(address_, ": the service begins no multipart upload; expected an UploadId"));
+    try {
+      write_text(note_, id_);
+    } catch (...) {
+      abort();
+      throw;
+    }
   }
 
   void send(std::string bytes) {
@@ -201,26 +223,30 @@ class MultipartUpload {
     // Gone where an earlier attempt succeeded and its answer was lost.
     if (answer.attempt.status == 404 && !is_uploaded(origin_, address_, facts))
       throw io_error(concat(address_, ": ", answer_text(answer), "; expected the multipart upload to be there"));
+    forget();
   }
 
-  /// Once, because whoever aborts has waited already. What stays is removed by a rule of the bucket for such uploads.
   void abort() noexcept {
-    try {
-      exchange(origin_.request(address_, ObjectWish{.method = "DELETE", .query = {{"uploadId", id_}}}));
-    } catch (...) {  // what failed before is what is told
-    }
+    if (abort_upload(origin_, address_, id_)) forget();
   }
 
  private:
+  void forget() noexcept {
+    std::error_code ignored;
+    std::filesystem::remove(note_, ignored);
+  }
+
   Origin& origin_;
   const std::string& address_;
+  const std::filesystem::path note_;
   std::string id_;
   std::vector<std::string> etags_;
 };
 
 }  // namespace
 
-void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts) {
+void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts,
+            const std::filesystem::path& notes) {
   const RegularFile opened(file);
   const uint64_t byte_count = facts.byte_count;
   std::map<std::string, std::string> headers{{"content-type", "application/octet-stream"},
@@ -231,7 +257,7 @@ void upload(Origin& origin, const std::string& address, const std::filesystem::p
     return;
   }
   const uint64_t part_bytes = std::max(kPartBytes, (byte_count + kMostParts - 1) / kMostParts);
-  MultipartUpload upload(origin, address, std::move(headers));
+  MultipartUpload upload(origin, address, std::move(headers), notes);
   try {
     for (uint64_t at = 0; at < byte_count; at += part_bytes)
       upload.send(bytes_at(opened, file, at, std::min(part_bytes, byte_count - at)));
@@ -239,6 +265,17 @@ void upload(Origin& origin, const std::string& address, const std::filesystem::p
   } catch (...) {
     upload.abort();
     throw;
+  }
+}
+
+void abort_uploads(Origin& origin, const std::string& folder, const std::filesystem::path& notes) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(notes))
+    if (entry.path().extension() == kNoteEnding) found.push_back(entry.path());
+  for (const auto& note : found) {
+    const auto id = read_file(note);
+    if (abort_upload(origin, concat(folder, "/", note.stem().string()), {id.begin(), id.end()}))
+      std::filesystem::remove(note);
   }
 }
 

@@ -12,14 +12,20 @@ namespace penstock::detail {
 
 /// Makes the object at `address` of `file`, with facts.xxh3 as x-amz-meta-xxh3. Up to 8 MiB are sent by one PUT, more
 /// as a multipart upload in parts of 8 MiB (of more where there would be over 10,000), which is aborted if it fails.
-/// The signature covers the SHA-256 of every request's body, so that a service refuses what has changed on its way.
+/// Its id is in `notes`/<name of the object>.upload meanwhile, for abort_uploads(). The signature covers the SHA-256 of
+/// every request's body, so that a service refuses what has changed on its way.
 ///
 /// Each request has a turn of the limit of requests (limiter.h), is tried again by the rules of retry.h, for
 /// PENSTOCK_RETRY_TIMEOUT or AWS_MAX_ATTEMPTS, and is given up within 100 ms when its thread is interrupted
 /// (loader/files/interrupt.h).
 /// Memory: two parts. Errors: io_error where that was not enough, and for a bucket that is not there; config_error
 /// where a service refuses. Thread-safety: any thread.
-void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts);
+void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts,
+            const std::filesystem::path& notes);
+
+/// Aborts the multipart uploads to objects in `folder`, an address, of which there are notes. Each is tried once: where
+/// it does not succeed, the note stays. Requires that none of them is under way.
+void abort_uploads(Origin& origin, const std::string& folder, const std::filesystem::path& notes);
 
 /// Whether upload() has made such an object: of this size, with this xxh3.
 bool is_uploaded(Origin& origin, const std::string& address, const FileFacts& facts);

@@ -46,7 +46,7 @@ constexpr std::array<KindRules, 9> kKinds{
 const KindRules& rules_of(FieldKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 constexpr size_t kMaxNameBytes = 64;
-constexpr size_t kMaxDimensions = 8;  // FieldColumns::header_bytes() counts on it
+constexpr size_t kMaxDimensions = 8;  // field_header_bytes() counts on it
 constexpr uint64_t kMaxEntryBytes = uint64_t{1} << 31;
 
 bool is_name(const std::string& name) {

@@ -47,11 +47,15 @@ std::vector<uint8_t> RandomAccessFile::contents() const {
 
 std::unique_ptr<const FileMap> RandomAccessFile::map() const { return std::make_unique<CopiedFile>(path_, contents()); }
 
-void Files::upload(const std::filesystem::path& path, const std::filesystem::path&, const FileFacts&) const {
+void Files::upload(const std::filesystem::path& path, const std::filesystem::path&, const FileFacts&,
+                   const std::filesystem::path&) const {
   throw bug_error(concat(path.string(), ": such files are only read; expected takes_uploads() to be asked"));
 }
 bool Files::is_uploaded(const std::filesystem::path&, const FileFacts&) const { return false; }
-void Files::remove(const std::filesystem::path& path) const { upload(path, {}, {}); }
+void Files::remove(const std::filesystem::path& path) const { upload(path, {}, {}, {}); }
+void Files::clean_up(const std::filesystem::path& folder, const std::filesystem::path&) const {
+  upload(folder, {}, {}, {});
+}
 
 const Files& files_of(const std::filesystem::path& path) {
   // Never destroyed, because the last threads of a program may still read.

@@ -144,11 +144,14 @@ class Files {
   virtual void expect(const std::vector<ExpectedFile>& /*files*/) const {}
   /// How many files of `byte_count` bytes can be held at a time, where they need a hold.
   virtual uint64_t room(uint64_t /*byte_count*/) const { return UINT64_MAX; }
-  /// Whether the next three work. Local files are written by other means.
+  /// Whether the next four work. Local files are written by other means.
   virtual bool takes_uploads() const { return false; }
-  /// Makes the file at `path` a copy of the local `file`, of which these facts are known, in one step.
-  virtual void upload(const std::filesystem::path& path, const std::filesystem::path& file,
-                      const FileFacts& facts) const;
+  /// Makes the file at `path` a copy of the local `file`, of which these facts are known, in one step. What a process
+  /// that is killed meanwhile would leave is noted in the local folder `notes`.
+  virtual void upload(const std::filesystem::path& path, const std::filesystem::path& file, const FileFacts& facts,
+                      const std::filesystem::path& notes) const;
+  /// Removes what the uploads to `folder` have left of which there are notes. Requires that none is under way.
+  virtual void clean_up(const std::filesystem::path& folder, const std::filesystem::path& notes) const;
   /// Whether upload() has made such a file.
   virtual bool is_uploaded(const std::filesystem::path& path, const FileFacts& facts) const;
   /// Removes a file; one that is not there is fine.

@@ -19,9 +19,9 @@ std::optional<size_t> boxes_field(const Pipeline& pipeline, const Dataset& datas
 }
 
 std::vector<Box> boxes_of(const Dataset& dataset, uint64_t index, size_t field) {
-  const FieldBytes bytes = dataset.field(index, field);
-  std::vector<Box> boxes(bytes.size() / sizeof(Box));
-  if (!boxes.empty()) std::memcpy(boxes.data(), bytes.data(), boxes.size() * sizeof(Box));
+  const HeldField stored = dataset.field(index, field);
+  std::vector<Box> boxes(stored.bytes.size() / sizeof(Box));
+  if (!boxes.empty()) std::memcpy(boxes.data(), stored.bytes.data(), boxes.size() * sizeof(Box));
   return boxes;
 }
 

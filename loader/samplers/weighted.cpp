@@ -32,8 +32,8 @@ std::vector<double> weights_in_field(const Spec& spec, const std::string& name, 
   std::vector<double> weights(context.size());
   for (uint64_t e = 0; e < weights.size(); ++e) {
     const uint64_t index = context.index_of(e);
-    const FileHold held = dataset.hold(index);
-    weights[e] = read(dataset.field(index, number).data());
+    const HeldField stored = dataset.field(index, number);
+    weights[e] = read(stored.bytes.data());
     dataset.check_read(index);
   }
   return weights;

@@ -291,13 +291,12 @@ Sample Dataset::checked_at(uint64_t index) const {
   return shard.reader().at(row);
 }
 
-FieldBytes Dataset::field(uint64_t index, size_t number) const {
+HeldField Dataset::field(uint64_t index, size_t number) const {
   const auto [shard, row, part] = place_of(index);
+  FileHold held = shard.reader().hold();
   shard.check_field_once(row, number);
-  return shard.reader().field(row, number);
+  return {shard.reader().field(row, number), std::move(held)};
 }
-
-FileHold Dataset::hold(uint64_t index) const { return place_of(index).shard.reader().hold(); }
 
 uint64_t Dataset::room_shards() const {
   uint64_t room = UINT64_MAX, largest = 1;

@@ -33,6 +33,12 @@ enum class Opening {
   kWhenAsked,  ///< Each when one of its samples is first asked for. A file that is missing is not noticed before.
 };
 
+/// The value of a field in one sample: `bytes` are valid as long as this object or a copy of it lives.
+struct HeldField {
+  FieldBytes bytes = {};
+  FileHold hold = {};
+};
+
 /// All samples of one split. Index i counts through shard 0, then shard 1, and so on. With a share of the shards the
 /// indices are the same, but only samples of these shards may be asked for.
 ///
@@ -82,10 +88,8 @@ class Dataset {
   std::optional<Sample> example() const;          ///< The first sample of this rank's shards, if there is one.
   std::optional<uint64_t> example_index() const;  ///< Its index.
   /// The bytes of the field manifest().fields[number], whose CRC is checked the first time that this object hands them
-  /// out. Requires index < size(); throws as at() does. Valid as long as a Sample of the shard, or hold(), lives.
-  FieldBytes field(uint64_t index, size_t number) const;
-  /// Keeps the bytes of the shard of sample `index` readable: for field(), where no Sample of that shard lives.
-  FileHold hold(uint64_t index) const;
+  /// out. Requires index < size(); throws as at() does.
+  HeldField field(uint64_t index, size_t number) const;
   /// How many shards can be held at a time, where they come from far away: at least as many as the room of their cache
   /// has of the largest ones. Unlimited where nothing needs a hold.
   uint64_t room_shards() const;

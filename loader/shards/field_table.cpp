@@ -98,12 +98,6 @@ FieldColumns::FieldColumns(const std::filesystem::path& folder, std::vector<Fiel
   }
 }
 
-/// Each field has two entries of a name, a dtype, up to 9 sizes and 2 offsets of up to 20 digits.
-size_t FieldColumns::header_bytes() const {
-  constexpr size_t kEntryBytes = 384;
-  return 2 * kEntryBytes * columns_.size();
-}
-
 void FieldColumns::add(uint64_t id, std::span<const FieldValue> values) {
   if (values.size() != columns_.size())
     throw bug_error(concat("id ", id, ": ", values.size(), " fields; expected ", columns_.size()));

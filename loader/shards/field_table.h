@@ -58,14 +58,16 @@ class FieldTable {
   std::span<const uint32_t> checksums_;  // N x F
 };
 
+/// How many bytes of a header the tensors of `field_count` fields take at most: each has two entries of a name, a
+/// dtype, up to 9 sizes and 2 offsets of up to 20 digits.
+constexpr size_t field_header_bytes(size_t field_count) { return 2 * 384 * field_count; }
+
 /// The fields of a shard that is being written. Memory: 12 bytes per sample and field, and what is not variable;
 /// variable values lie in a file without a name until the shard is complete.
 class FieldColumns {
  public:
   FieldColumns(const std::filesystem::path& folder, std::vector<FieldType> types);
 
-  /// How many bytes of a header the tensors take at most.
-  size_t header_bytes() const;
   void add(uint64_t id, std::span<const FieldValue> values);  ///< One value per type.
   /// Views of variable values have no bytes: write() has them.
   void append_tensors(uint64_t sample_count, std::vector<TensorView>& tensors) const;

@@ -75,73 +75,89 @@ class ShardPart::Map final : public FileMap {
   mutable std::shared_ptr<const void> kept_;
 };
 
-namespace {
-
-/// The bytes of the columns: between the pictures and what has other bytes for each row. Nothing for an unusual file.
-std::pair<uint64_t, uint64_t> columns_of(const FileMap& map) {
-  const auto bytes = map.bytes();
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
-  if (header_bytes > kShardHeaderBytes - sizeof header_bytes) return {0, 0};
-  const Safetensors header(std::make_unique<FileMap>(map.path(), bytes));
-  const auto* const images = header.find("images");
-  const auto* const pictures = images != nullptr ? images : header.find("bytes");
-  if (pictures == nullptr) return {0, 0};
-  uint64_t end = bytes.size();
-  for (const char* name : {"index", "path"})
-    if (const auto* tensor = header.find(name)) end = std::min(end, tensor->byte_offset);
-  return {pictures->byte_offset + pictures->bytes.size(), end};
+/// Sorted, and as one where there are no more than kGapBytes between them.
+std::vector<ShardPart::Piece> ShardPart::joined(std::vector<Piece> wanted) {
+  std::sort(wanted.begin(), wanted.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  std::vector<Piece> pieces;
+  for (const Piece& piece : wanted) {
+    if (pieces.empty() || piece.begin > pieces.back().end + kGapBytes)
+      pieces.push_back(piece);
+    else
+      pieces.back().end = std::max(pieces.back().end, piece.end);
+  }
+  return pieces;
 }
 
-}  // namespace
+/// Where the columns are: all tensors but those that have other bytes for each row. Nothing for a header that is longer
+/// than `header_bytes`, all that is there of it.
+std::vector<ShardPart::Piece> ShardPart::columns_of(const FileMap& map, size_t header_bytes) {
+  uint64_t found = 0;
+  std::memcpy(&found, map.bytes().data(), sizeof found);
+  if (found > header_bytes - sizeof found) return {};
+  const Safetensors header(std::make_unique<FileMap>(map.path(), map.bytes()));
+  std::vector<Piece> columns;
+  for (const auto& tensor : header.tensors()) {
+    const bool is_of_rows = tensor.name == "images" || tensor.name == "bytes" || tensor.name == "index" ||
+                            tensor.name == "path" || tensor.name == "padding" || tensor.name.starts_with("field.");
+    if (!is_of_rows && !tensor.bytes.empty())
+      columns.push_back({tensor.byte_offset, tensor.byte_offset + tensor.bytes.size()});
+  }
+  return joined(std::move(columns));
+}
 
 std::shared_ptr<ShardPart> ShardPart::open(const ShardSlot& slot, std::vector<size_t> rows) {
   const ExpectedFile file = slot.expected();
   const uint64_t byte_count = file.facts.byte_count;
-  if (!slot.manifest().fields.empty() || byte_count <= std::max<uint64_t>(kGapBytes, kShardHeaderBytes)) return nullptr;
+  const size_t field_count = slot.manifest().fields.size(), header_bytes = shard_header_bytes(field_count);
+  if (byte_count <= std::max<uint64_t>(kGapBytes, header_bytes)) return nullptr;
   auto source = files_of(file.path).open_parts(file.path, file.facts);
   if (!source) return nullptr;
   auto map = std::make_unique<Map>(file.path, byte_count);
-  if (!map->bring(*source, {0, kShardHeaderBytes})) return nullptr;
-  const auto [begin, end] = columns_of(*map);
-  if (begin >= end || !map->bring(*source, {begin, end})) return nullptr;
+  if (!map->bring(*source, {0, header_bytes})) return nullptr;
+  const auto columns = columns_of(*map, header_bytes);
+  if (columns.empty()) return nullptr;
+  for (const Piece& piece : columns)
+    if (!map->bring(*source, piece)) return nullptr;
   auto part = std::make_shared<ShardPart>();
   part->map_ = map.get();
   part->shard_ = std::make_unique<const OpenShard>(std::move(map), slot.manifest(), slot.entry());
+  part->field_count_ = field_count;
   part->source_ = std::move(source);
   std::sort(rows.begin(), rows.end());
   part->rows_ = std::move(rows);
-  part->find_pieces();
+  part->find_pieces(columns);
   part->map_->belongs_to(part);
   return part;
 }
 
-/// What the rows have besides their entries of the columns, with gaps of up to kGapBytes between them.
-void ShardPart::find_pieces() {
+/// What the rows have besides what came with the columns.
+void ShardPart::find_pieces(const std::vector<Piece>& columns) {
   std::vector<Piece> wanted;
   const auto add = [&](const void* data, size_t size) {
     const auto begin = static_cast<uint64_t>(static_cast<const uint8_t*>(data) - map_->bytes().data());
-    if (size > 0) wanted.push_back({begin, begin + size});
+    const auto has = [&](const Piece& piece) { return piece.begin <= begin && begin + size <= piece.end; };
+    if (size > 0 && std::none_of(columns.begin(), columns.end(), has)) wanted.push_back({begin, begin + size});
   };
   for (const size_t row : rows_) {
     const Sample sample = shard_->reader().at(row);
     add(sample.bytes.data(), sample.bytes.size());
     add(sample.seek_index.data(), sample.seek_index.size());
     add(sample.path.data(), sample.path.size());
+    for (size_t number = 0; number < field_count_; ++number) {
+      const FieldBytes value = shard_->reader().field(row, number);
+      add(value.data(), value.size());
+    }
   }
-  std::sort(wanted.begin(), wanted.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
-  for (const Piece& piece : wanted) {
-    if (pieces_.empty() || piece.begin > pieces_.back().end + kGapBytes)
-      pieces_.push_back(piece);
-    else
-      pieces_.back().end = std::max(pieces_.back().end, piece.end);
-  }
+  pieces_ = joined(std::move(wanted));
 }
 
 bool ShardPart::bring(size_t piece) { return map_->bring(*source_, pieces_[piece]); }
 
 void ShardPart::finish() {
-  for (const size_t row : rows_) shard_->check_once(row);
+  for (const size_t row : rows_) {
+    shard_->check_once(row);
+    for (size_t number = 0; number < field_count_; ++number) shard_->check_field_once(row, number);
+  }
   source_.reset();
 }
 

@@ -50,9 +50,9 @@ struct ShardWriter::State {
   std::vector<uint16_t> extents;
   std::vector<uint8_t> encodings, orientations;
   detail::RaggedColumn indexes, paths;
+  size_t header_bytes;
   detail::FieldColumns fields;
   PixelType pixels;
-  size_t header_bytes;
 
   State(const std::filesystem::path& shard, std::optional<Extent> extent, std::vector<uint8_t> book,
         std::vector<FieldType> types, PixelType of_pixels)
@@ -60,12 +60,16 @@ struct ShardWriter::State {
         raw_extent(extent),
         codebook(std::move(book)),
         file(shard),
+        header_bytes(shard_header_bytes(types.size())),
         fields(shard.parent_path(), std::move(types)),
-        pixels(of_pixels),
-        header_bytes((kShardHeaderBytes + fields.header_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes) {}
+        pixels(of_pixels) {}
   void check(const Sample& sample) const;
   std::vector<TensorView> columns() const;
 };
+
+size_t shard_header_bytes(size_t field_count) {
+  return (kShardHeaderBytes + detail::field_header_bytes(field_count) + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 
 ShardWriter::ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent,
                          std::vector<uint8_t> codebook, std::vector<FieldType> fields, PixelType pixels)

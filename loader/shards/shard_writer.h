@@ -18,6 +18,7 @@ namespace penstock {
 /// can be written before their number is known. They hold three times as many tensors as such a shard has. One with
 /// fields keeps as many more pages free as their tensors may need.
 constexpr size_t kShardHeaderBytes = 4096;
+size_t shard_header_bytes(size_t field_count);  ///< The number for a shard with fields.
 
 /// Writes one shard: samples as they come, the columns and the header at the end. docs/FORMAT.md gives the bytes.
 ///

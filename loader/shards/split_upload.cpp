@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/regular_file.h"
 #include "core/text.h"
@@ -19,6 +19,8 @@ namespace penstock::detail {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kReplaced = "replaced.txt";
 
 std::string hash_of_text(const std::string& text) {
   return xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
@@ -53,32 +55,48 @@ bool SplitUpload::has(const Manifest::Shard& entry) const {
 
 void SplitUpload::begin_to_replace() {
   std::call_once(has_begun_, [&] {
-    const fs::path manifest = folder_ / "manifest.json";
-    if (!files_of(folder_).exists(manifest)) return;
+    const auto& files = files_of(folder_);
+    const fs::path manifest = folder_ / "manifest.json", replaced = folder_ / kReplaced;
+    files.clean_up(folder_, staging_);
+    if (files.exists(replaced)) {
+      const auto names = files.open(replaced)->contents();
+      for (const auto& name : split({reinterpret_cast<const char*>(names.data()), names.size()}, '\n'))
+        if (name.ends_with(".safetensors") && name.find('/') == std::string::npos) replaced_.insert(name);
+      is_replacing_ = true;
+    }
+    if (!files.exists(manifest)) return;
     if (!replaces_)
       throw config_error(concat(folder_.string(),
                                 ": a set has appeared there since this packing began; expected a new ",
                                 "address, or --force to replace it"));
     try {
-      for (const auto& shard : read_manifest(folder_).shards) replaced_.push_back(shard.file);
+      for (const auto& shard : read_manifest(folder_).shards) replaced_.insert(shard.file);
     } catch (const Error& error) {  // a manifest that names nothing which could be removed
       if (error.kind() != ErrorKind::kCorrupt) throw;
     }
     is_replacing_ = true;
-    files_of(folder_).remove(manifest);
+    note_replaced();
+    files.remove(manifest);
   });
+}
+
+void SplitUpload::note_replaced() {
+  const fs::path note = staging_ / kReplaced;
+  write_text(note, join({replaced_.begin(), replaced_.end()}, "\n"));
+  send_text(note);
+  fs::remove(note);
 }
 
 void SplitUpload::send(const fs::path& file, const Manifest::Shard& entry, const std::atomic<bool>& stopped) {
   const InterruptScope::Check is_over = [&] { return stopped.load(); };
   const InterruptScope scope(is_over);
   begin_to_replace();
-  if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, {entry.byte_count, entry.xxh3});
+  if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, {entry.byte_count, entry.xxh3}, staging_);
 }
 
 void SplitUpload::send_text(const fs::path& file) {
   const auto bytes = read_file(file);
-  files_of(folder_).upload(folder_ / file.filename(), file, {bytes.size(), xxh3_hex(bytes)});
+  files_of(folder_).upload(folder_ / file.filename(), file, {bytes.size(), xxh3_hex(bytes)}, staging_);
 }
 
 void SplitUpload::publish(const fs::path& local, const std::string& list, const std::function<void()>& on_wait) {
@@ -91,10 +109,11 @@ void SplitUpload::publish(const fs::path& local, const std::string& list, const 
   if (fs::exists(local / list))
     send_text(local / list);
   else if (is_replacing_)
-    replaced_.push_back(list);
+    replaced_.insert(list);
   send_text(local / "manifest.json");
-  for (const auto& shard : read_manifest(local).shards) std::erase(replaced_, shard.file);
+  for (const auto& shard : read_manifest(local).shards) replaced_.erase(shard.file);
   for (const auto& file : replaced_) files_of(folder_).remove(folder_ / file);
+  if (is_replacing_) files_of(folder_).remove(folder_ / kReplaced);
 }
 
 }  // namespace penstock::detail

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "loader/shards/manifest.h"
 
@@ -14,8 +14,8 @@ namespace penstock::detail {
 
 /// Shards are written to a folder of this machine, sent, and removed; the manifest is sent last. A set that is there
 /// is replaced: its manifest is removed before the first shard is sent, so that nobody reads old and new shards
-/// together, and those of its shards that the new manifest does not name at the end. Where that packing is killed, the
-/// next one finds no manifest, and such shards stay.
+/// together, and those of its shards that the new manifest does not name at the end. Meanwhile their names are in the
+/// object `replaced.txt`, one per line: where that packing is killed, the next one removes them.
 /// Errors: those of Files::upload(); config_error where the folder is another user's. Thread-safety: send() may be
 /// called on any thread.
 class SplitUpload {
@@ -39,13 +39,14 @@ class SplitUpload {
 
  private:
   void begin_to_replace();
+  void note_replaced();
   void send_text(const std::filesystem::path& file);
 
   std::filesystem::path folder_, staging_;
   const bool replaces_;
   std::once_flag has_begun_;
-  bool is_replacing_ = false;          // whether there was a set
-  std::vector<std::string> replaced_;  // its files
+  bool is_replacing_ = false;       // whether there was a set, or what a killed packing has left of one
+  std::set<std::string> replaced_;  // its files
 };
 
 }  // namespace penstock::detail

@@ -95,14 +95,12 @@ void define_dataset(nb::module_& module) {
       .def(
           "field",
           [](const OpenDataset& self, uint64_t index, size_t number) {
-            FileHold held;
-            FieldBytes bytes;
+            HeldField field;
             {
               const Unlocked released;  // as above
-              held = self.dataset->hold(index);
-              bytes = self.dataset->field(index, number);
+              field = self.dataset->field(index, number);
             }
-            return nb::bytes(bytes.data(), bytes.size());
+            return nb::bytes(field.bytes.data(), field.bytes.size());
           },
           "index"_a, "number"_a)
       .def_prop_ro("fields", [](const OpenDataset& self) { return field_tuples(self.dataset->manifest().fields); })

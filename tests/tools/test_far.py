@@ -4,8 +4,9 @@ import json
 
 from far_tool import (  # noqa: F401
     KEY, SECRET, SHARDS, TOKEN, cache, dataset, digest, expected, refusal, run, s3, shard_bytes)
-from far_server import FarServer, make_certificate
-from shardprep_tool import pack
+from far_server import FarServer, Fault, make_certificate
+from shardprep_tool import manifest_of, pack
+from source_tool import pack as pack_list, save, write_csv
 
 
 def test_the_digest_is_that_of_the_local_set_and_a_full_cache_fetches_nothing(dataset, expected, cache):
@@ -25,6 +26,24 @@ def test_https_needs_a_certificate_that_somebody_vouches_for(dataset, expected, 
         message = refusal("loadbench", "--data", server.url, "--digest", "--cache-dir", cache, code=2)
         assert "certificate" in message and "AWS_CA_BUNDLE" in message
         assert digest(server.url, cache, AWS_CA_BUNDLE=certificate) == expected
+
+
+def test_certificates_are_read_once(dataset, expected, cache, tmp_path):
+    """By the first connection: the others have them when the file is gone, and still refuse who has another one."""
+    certificate = make_certificate(tmp_path)
+    trusted, other = tmp_path / "trusted.pem", tmp_path / "other"
+    trusted.write_bytes(certificate.read_bytes())
+    other.mkdir()
+    with FarServer(dataset, certificate=certificate, faults=[Fault("shard-", "close", 2, at=1000, act=lambda: trusted.unlink(missing_ok=True))]) as server:
+        assert digest(server.url, cache, AWS_CA_BUNDLE=trusted) == expected
+        assert not trusted.exists() and server.connection_count > 3
+    with FarServer(dataset, certificate=make_certificate(other)) as server:
+        def elsewhere(request):
+            return 302, b"", {"Location": server.url + request.path}
+        answers = {f"/train/{shard['file']}": elsewhere for shard in manifest_of(dataset / "train")["shards"]}
+        with FarServer(dataset, certificate=certificate, answers=answers) as first:
+            message = refusal("loadbench", "--data", first.url, "--digest", "--cache-dir", tmp_path / "new", AWS_CA_BUNDLE=certificate, code=2)
+            assert "certificate" in message and server.byte_count == 0
 
 
 def test_s3_and_google_are_signed(dataset, expected, cache):
@@ -206,3 +225,20 @@ def test_a_profile_may_have_the_keys_of_sso(dataset, tmp_path):
         assert "is not taken (status 401); expected one that holds: aws sso login --profile far\n" in refused("far")
         assert "has no sso_account_id, and neither has sso-session my-sso" in refused("half")
         assert "has no sso_start_url, and neither has sso-session none" in refused("lost")
+
+
+def test_the_first_batch_of_a_set_with_fields_comes_before_its_shards(tmp_path, cache):
+    """Ranges for two rows of a batch, and two of the one after it, of 200 in two shards of 0.9 MB, before either shard is asked for."""
+    write_csv(tmp_path / "in/list.csv", [["path", "label", "note"]] + [
+        [save(tmp_path / f"in/{i}.png").name, i % 4, f"note {i} " * 800] for i in range(200)])
+    pack_list("csv()", tmp_path / "in/list.csv", tmp_path / "set", "--encode", "raw", shards=2)
+    words = ("--digest", "--epochs", 1, "--workers", 1, "--batch-size", 2, "--batches", 1, "--columns", "field(name=note)")
+    with FarServer(tmp_path / "set") as server:
+        out = run("loadbench", "--data", server.url, *words, "--cache-dir", cache)
+        assert out == run("loadbench", "--data", tmp_path / "set", *words)
+        asked = [[int(byte) for byte in range_.removeprefix("bytes=").split("-")]
+                 for _, _, path, range_ in server.requests if "shard-" in path]
+        counts = [end + 1 - begin for begin, end in asked]
+        whole = max(manifest_of(tmp_path / "set/train")["shards"], key=lambda shard: shard["byte_count"])["byte_count"]
+        first_count = next((i for i, count in enumerate(counts) if count > 0.9 * whole), len(counts))
+        assert first_count >= 6 and sum(counts[:first_count]) < 0.6 * shard_bytes(tmp_path / "set")

@@ -129,7 +129,40 @@ def test_a_set_that_is_there_is_replaced_by_force_alone(local, tmp_path, tempora
         server.forget()
         run(*words, "--force", **known)
         changes = [(method, path.rsplit("/", 1)[1][:5]) for _, method, path, _ in server.requests if method in ("PUT", "DELETE")]
-        assert changes[0] == ("DELETE", "manif") and changes[7] == ("PUT", "manif")
+        assert changes[:2] == [("PUT", "repla"), ("DELETE", "manif")] and changes[8] == ("PUT", "manif")
+        assert files_of(tmp_path / "far/set/train") == files_of(local / "small/train")
+
+
+def kill_when(is_time, words, known):
+    child = subprocess.Popen([BIN / "shardprep", "pack", *map(str, words), "--jobs", "1"], env=clean(**{**known, "PENSTOCK_DOWNLOAD_TIMEOUT": 60}))
+    until(is_time)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+
+
+def test_what_a_killed_packing_was_to_replace_is_removed_by_the_next_one(local, tmp_path, temporary):
+    """Killed twice, the second time before it has sent a shard, and with other shards again."""
+    with service(tmp_path / "far") as server:
+        known = s3(server, TMPDIR=temporary)
+        pack_to("s3://b/set", ("--source", "digits(count=60,size=12)", "--shards", 9, "--quiet"), server, temporary)
+        for silent, shards in (("shard-00004-of-00006", 6), ("shard-00000-of-00003", 3)):
+            server.faults = [Fault(silent, "silent", 1)]
+            words = ("--source", "digits(count=600,size=40)", "--shards", shards, "--quiet", "--out", "s3://b/set", "--force")
+            kill_when(lambda: server.count(silent) == 1, words, known)
+        assert len(files_of(tmp_path / "far/set/train")) == 9 + 4 + 1  # and the list of what is replaced
+        run("shardprep", "pack", *SMALL, "--out", "s3://b/set", **known)
+        assert files_of(tmp_path / "far/set/train") == files_of(local / "small/train")
+        assert not list(temporary.iterdir())
+
+
+def test_a_multipart_upload_of_a_killed_packing_is_aborted_by_the_next_one(local, tmp_path, temporary):
+    with service(tmp_path / "far") as server:
+        known = s3(server, TMPDIR=temporary)
+        server.faults = [Fault("shard-", "silent", 1, every=4)]  # asked for, begun, a part, a part
+        kill_when(lambda: methods(server, "shard-").count("PUT") == 2, (*LARGE, "--out", "s3://b/set"), known)
+        assert len(server.uploads) == 1
+        run("shardprep", "pack", *SMALL, "--out", "s3://b/set", **known)  # whose shards have other names
+        assert not server.uploads and not list(temporary.iterdir())
         assert files_of(tmp_path / "far/set/train") == files_of(local / "small/train")
 
 

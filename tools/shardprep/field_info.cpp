@@ -36,8 +36,8 @@ void print_fields(const Dataset& dataset) {
     uint64_t entry_count = 0;
     const auto read = number_reader(type.dtype);
     for (uint64_t index = 0; index < dataset.size(); ++index) {
-      const FileHold held = dataset.hold(index);
-      const FieldBytes bytes = dataset.field(index, number);
+      const HeldField stored = dataset.field(index, number);
+      const FieldBytes bytes = stored.bytes;
       entry_count += bytes.size() / type.entry_bytes();
       if (!is_number) continue;
       for (size_t at = 0; at < bytes.size(); at += element_bytes(type.dtype)) sums.add(read(&bytes[at]));

@@ -27,7 +27,7 @@ class UploadTest : public testing::Test {
  protected:
   UploadTest() { std::ofstream(file_) << "bytes"; }
   std::string failure() {
-    return message_of(ErrorKind::kIo, [&] { upload(origin_, "s3://b/object", file_, {5, "sum"}); });
+    return message_of(ErrorKind::kIo, [&] { upload(origin_, "s3://b/object", file_, {5, "sum"}, folder_.path()); });
   }
   penstock::TemporaryFolder folder_{"upload"};
   std::filesystem::path file_ = folder_.path() / "file";

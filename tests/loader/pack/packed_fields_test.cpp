@@ -43,7 +43,7 @@ TEST(PackedFieldsTest, EverySampleHasTheFieldsThatItsSourceGave) {
     const uint64_t id = dataset->at(index).id;
     const auto expected = source.read(id).fields;
     for (size_t number = 0; number < source.types.size(); ++number) {
-      const auto found = dataset->field(index, dataset->field_number(source.types[number].name));
+      const FieldBytes found = dataset->field(index, dataset->field_number(source.types[number].name)).bytes;
       EXPECT_EQ(FieldValue(found.begin(), found.end()), expected[number]) << source.types[number].name << " of " << id;
     }
   }
@@ -83,7 +83,7 @@ TEST(PackedFieldsTest, ADamagedValueIsFoundWhereItIsAskedFor) {
   for (uint64_t index = 0; index < dataset->size(); ++index) {
     const uint64_t id = dataset->checked_at(index).id;  // the picture is whole
     if (id != 4) {
-      EXPECT_EQ(text_of(dataset->field(index, caption)), "sample " + std::to_string(id));
+      EXPECT_EQ(text_of(dataset->field(index, caption).bytes), "sample " + std::to_string(id));
       continue;
     }
     EXPECT_THAT(error_of([&] { dataset->field(index, caption); }), HasSubstr("field \"caption\": crc32c is"));

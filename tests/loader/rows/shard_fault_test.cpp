@@ -99,7 +99,7 @@ TEST(ShardFaultTest, AFieldThatTheDiskDoesNotGiveIsNamedAlthoughItsChecksumHasPa
   Loader loader(dataset, pipeline_for(*dataset, ""), options);
   loader.start_epoch(0);
   EXPECT_EQ(consume(loader), 40);
-  break_page(dataset->field(3000, dataset->field_number("caption")).data());
+  break_page(dataset->field(3000, dataset->field_number("caption")).bytes.data());
   loader.start_epoch(1);
   EXPECT_THAT(message_of(ErrorKind::kIo, [&] { consume(loader); }),
               AllOf(HasSubstr(": sample "), HasSubstr("of the file cannot be read; expected a disk without errors")));

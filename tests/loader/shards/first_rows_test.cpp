@@ -11,8 +11,11 @@
 #include "loader/batch/loader.h"
 #include "loader/files/files.h"
 #include "loader/files/interrupt.h"
+#include "loader/pack/pack.h"
 #include "loader/shards/shard_part.h"
+#include "tests/loader/field_source.h"
 #include "tests/loader/loader_test_data.h"
+#include "tests/loader/storage_test_data.h"
 #include "tests/support/testing.h"
 
 namespace penstock {
@@ -90,9 +93,10 @@ class FirstRowsTest : public testing::Test {
     EXPECT_EQ(sample_checksum(sample), sample.crc32c);
   }
   /// The digest of an epoch from batch `first` on.
-  std::string digest(const std::string& folder, int workers, const std::string& augment, int64_t first = 0) const {
+  std::string digest(const std::string& folder, int workers, const std::string& augment, int64_t first = 0,
+                     const std::string& columns = "") const {
     const auto dataset = Dataset::open(folder);
-    LoaderOptions options{.workers = workers, .batch_size = 16};
+    LoaderOptions options{.workers = workers, .batch_size = 16, .columns = columns};
     options.epoch_count = 1;
     Loader loader(dataset, Pipeline(augment, dataset->manifest().statistics), options);
     Digest digest;
@@ -197,6 +201,90 @@ TEST_F(FirstRowsTest, SmallShardsComeWhole) {
   const auto dataset = Dataset::open("parts:" + small.folder().string());
   dataset->fetch_rows({3});
   EXPECT_EQ(part_counts.part_count, 0);
+}
+
+/// Pictures of 10 KB and captions of 9 KB, so that the rows of a shard are further apart than what is fetched as one.
+class LargeSource final : public testing_data::FieldSource {
+ public:
+  LargeSource() : FieldSource(120) {}
+  SourceSample read(uint64_t id) const override {
+    SourceSample sample = FieldSource::read(id);
+    sample.extent = {100, 100, 1};
+    sample.bytes.assign(10'000, static_cast<uint8_t>(id));
+    auto& caption = sample.fields[3];
+    const FieldValue once = caption;
+    while (caption.size() < 9'000) caption.insert(caption.end(), once.begin(), once.end());
+    return sample;
+  }
+};
+
+class FirstFieldsTest : public FirstRowsTest {
+ protected:
+  FirstFieldsTest() {
+    pack(LargeSource(), "memory", {.output = folder_.path(), .shard_count = 3, .jobs = 1});
+    local_ = Dataset::open(folder_.path());
+  }
+  std::string far() const { return "parts:" + folder_.path().string(); }
+  static std::vector<uint8_t> value(const Dataset& dataset, uint64_t index, size_t number) {
+    const HeldField found = dataset.field(index, number);
+    return {found.bytes.begin(), found.bytes.end()};
+  }
+  void expect_fields(const Dataset& dataset, uint64_t index) const {
+    EXPECT_EQ(dataset.checked_at(index).id, local_->at(index).id);
+    for (size_t number = 0; number < local_->manifest().fields.size(); ++number)
+      EXPECT_EQ(value(dataset, index, number), value(*local_, index, number)) << index << ", field " << number;
+  }
+
+  const testing_data::TemporaryFolder folder_;
+  std::shared_ptr<const Dataset> local_;
+};
+
+TEST_F(FirstFieldsTest, ComeWithTheirRowsAndWithoutTheirShards) {
+  const auto dataset = Dataset::open(far());
+  dataset->fetch_rows({3, 41, 79});
+  for (const uint64_t index : {3, 41, 79}) expect_fields(*dataset, index);
+  EXPECT_EQ(part_counts.whole_count, 0);
+  uint64_t all_bytes = 0;
+  for (const auto& shard : local_->manifest().shards) all_bytes += shard.byte_count;
+  EXPECT_LT(part_counts.part_bytes, all_bytes / 6);
+  expect_fields(*dataset, 4);
+  EXPECT_EQ(part_counts.whole_count, 1);
+}
+
+TEST_F(FirstFieldsTest, AValueIsHeldAfterItsShardCame) {
+  const size_t caption = local_->field_number("caption");
+  const auto dataset = Dataset::open(far());
+  dataset->fetch_rows({3});
+  {
+    const HeldField held = dataset->field(3, caption);
+    dataset->checked_at(4);
+    ASSERT_LT(ShardPart::free_bytes(), ShardPart::kMostBytes) << "its part is gone";
+    EXPECT_EQ(std::vector(held.bytes.begin(), held.bytes.end()), value(*local_, 3, caption));
+  }
+  EXPECT_EQ(ShardPart::free_bytes(), ShardPart::kMostBytes);
+}
+
+TEST_F(FirstFieldsTest, AValueThatIsWrongIsLeftToTheWholeShard) {
+  const size_t caption = local_->field_number("caption");
+  const auto* const file = local_->at(40).bytes.data() - local_->at(40).byte_offset;
+  part_counts.flipped_byte = static_cast<uint64_t>(local_->field(41, caption).bytes.data() + 5 - file);
+  const auto dataset = Dataset::open(far());
+  dataset->fetch_rows({41});
+  EXPECT_GT(part_counts.part_count, 2);
+  expect_fields(*dataset, 41);
+  EXPECT_EQ(part_counts.whole_count, 1);
+}
+
+TEST_F(FirstFieldsTest, ALoaderGivesTheSameColumnsFromAnyBatchOn) {
+  const std::string columns = "field(name=caption),field(name=age),boxes(field=boxes,with=kinds)";
+  for (const int64_t first : {0, 5}) {
+    const auto expected = digest(folder_.path(), 0, "flip", first, columns);
+    for (const int workers : {0, 2}) {
+      part_counts.part_count = 0;
+      EXPECT_EQ(digest(far(), workers, "flip", first, columns), expected) << "from batch " << first;
+      EXPECT_GT(part_counts.part_count, 6);
+    }
+  }
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(ListSourceTest, ClassesAreDealtOverTheShards) {
     EXPECT_THAT(counts, ElementsAre(2, 2, 2)) << shard;
   }
   const size_t field = dataset->field_number("n");
-  for (uint64_t i = 0; i < dataset->size(); ++i) EXPECT_EQ(dataset->field(i, field)[0], dataset->at(i).id);
+  for (uint64_t i = 0; i < dataset->size(); ++i) EXPECT_EQ(dataset->field(i, field).bytes[0], dataset->at(i).id);
 }
 
 TEST(FlatTest, PicturesHaveNoClassAndAreDealtInTurn) {
