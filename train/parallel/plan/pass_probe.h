@@ -29,7 +29,8 @@ class PassProbe {
   PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options, const PassRequest& request);
   ~PassProbe();
 
-  /// Takes about so long, or four trials if that is longer.
+  /// Takes about so long, or a trial of each kind if that is longer; passes of more than 0.3 s are measured by the
+  /// first two calls alone, and not in turn.
   void measure(Exchange& exchange, double seconds);
   /// At rank 0, after measure(); elsewhere nothing of use. A sum of all gradients takes `sum_seconds`.
   PassCosts costs(double sum_seconds) const;
@@ -38,7 +39,8 @@ class PassProbe {
   Comm& comm_;
   PassRequest request_;
   std::unique_ptr<Pass> pass_;
-  double seconds_ = 0, extra_bytes_ = 0;
+  double seconds_ = 0, extra_bytes_ = 0;  // seconds: of one pass
+  int round_count_ = 0;
   Trials<Trial> whole_, halves_;
 };
 

@@ -33,7 +33,7 @@ Work measured_work(Comm& comm, const std::function<void()>& run) {
   timed();
   const double one = std::max(agreed(comm, timed()), 1e-6);
   Trials<double> trials;
-  trials.add(comm, std::clamp(static_cast<int>(kShort / one), 1, 40), timed);
+  trials.add(comm, std::clamp(static_cast<int>(kShort / one), 1, 40), /*in_turn=*/true, timed);
   return trials.typical([](double seconds) { return seconds; });
 }
 

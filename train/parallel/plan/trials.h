@@ -40,13 +40,14 @@ void run_in_turn(Comm& comm, int count, const Run& run) {
 template <class Result>
 class Trials {
  public:
-  /// Collective over two ranks or more: `run(company)` so often each. Takes as long as 2 + ranks times `count` runs.
+  /// Collective over two ranks or more: `run(company)` so often each. Takes as long as 2 * `count` runs, and with
+  /// `in_turn` as long as (2 + ranks) * `count`.
   template <class Run>
-  void add(Comm& comm, int count, const Run& run) {
+  void add(Comm& comm, int count, bool in_turn, const Run& run) {
     comm.barrier();
     for (int i = 0; comm.rank() == 0 && i < count; ++i) alone_.push_back(run(Company::kAlone));
     comm.barrier();
-    run_in_turn(comm, count, [&] { in_turn_.push_back(run(Company::kInTurn)); });
+    if (in_turn) run_in_turn(comm, count, [&] { in_turn_.push_back(run(Company::kInTurn)); });
     comm.barrier();
     for (int i = 0; i < count; ++i) beside_.push_back(run(Company::kBeside));
   }
@@ -59,7 +60,8 @@ class Trials {
       for (const auto& result : results) values.push_back(of(result));
       return middle_mean(std::move(values));
     };
-    return {alone_.empty() ? 0 : of_all(alone_), of_all(beside_), of_all(in_turn_)};
+    const double alone = alone_.empty() ? 0 : of_all(alone_);
+    return {alone, of_all(beside_), in_turn_.empty() ? alone : of_all(in_turn_)};
   }
 
  private:
