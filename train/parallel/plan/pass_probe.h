@@ -4,11 +4,18 @@
 #include <memory>
 #include <vector>
 
+#include "train/comm/comm.h"
+#include "train/losses/loss.h"
 #include "train/parallel/plan/exchange.h"
-#include "train/parallel/plan/probe.h"
+#include "train/parallel/plan/machine_costs.h"
+#include "train/parallel/plan/probe_options.h"
 #include "train/parallel/plan/trials.h"
 
-namespace penstock::detail {
+namespace penstock {
+
+class Model;
+
+namespace detail {
 
 /// What a trial of a pass took, in seconds per micro-batch.
 struct Trial {
@@ -48,4 +55,5 @@ class PassProbe {
 /// and finds the memory that these have freed.
 double measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& options, double picture_bytes);
 
-}  // namespace penstock::detail
+}  // namespace detail
+}  // namespace penstock
