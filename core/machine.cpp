@@ -99,7 +99,7 @@ std::string own_groups() {
 
 constexpr const char* kMount = "/sys/fs/cgroup";
 
-/// A line of /proc/self/status in kB.
+/// Bytes, from a line of /proc/self/status, which gives kB; 0 without that line.
 int64_t status_bytes(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -11,9 +11,9 @@ namespace {
 
 constexpr uint64_t kRing = SharedChannel::kMemory - kCacheLine;
 
-constexpr uint64_t kMany = 16;  // messages
+constexpr uint64_t kMany = 16;  // messages; a schedule of as many micro-batches finds room without a wait
 
-/// Of a record: its head, and the message up to the end of a cache line.
+/// The bytes of a record: its head takes a cache line, and the message whole ones.
 uint64_t record_bytes(uint64_t message) { return kCacheLine + (message + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
 }  // namespace
@@ -25,6 +25,7 @@ SharedChannel::Record* SharedChannel::record(uint64_t place) {
 bool SharedChannel::write(int tag, std::span<const std::byte> message) {
   if (write_now(tag, message)) return true;
   head().wants_room.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   return write_now(tag, message);  // the reader may have made room before it could see that it is wanted
 }
 

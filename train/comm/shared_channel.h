@@ -17,15 +17,16 @@ namespace penstock::detail {
 /// beginning, the writer goes back there, so that only the pages of some tens of messages are touched.
 class SharedChannel {
  public:
-  /// Of memory that a channel takes: its pages are touched as they are used.
+  /// The bytes of memory that a channel takes. Its pages are touched as they are used.
   static constexpr size_t kMemory = (32 << 20) + 64;
-  /// Bytes of the longest message.
+  /// The bytes of the longest message: half of the ring, so that one always fits into an empty ring.
   static constexpr size_t kLongest = 16 << 20;
 
   /// `memory` was zeros when the first of the two came, and begins a cache line.
   explicit SharedChannel(std::byte* memory) : memory_(memory) {}
 
-  /// False: there is no room now. Then has_made_room() is true after the next pop(). Requires at most kLongest bytes.
+  /// Returns whether there was room; where there was none, the next pop() returns true. Requires at most kLongest
+  /// bytes.
   bool write(int tag, std::span<const std::byte> message);
 
   struct Message {

@@ -18,7 +18,7 @@ class Exchange {
   /// To the neighbour and from it, while the pass goes on; waits for the one before. Ranks call it equally often.
   void message(const torch::Tensor& tensor);
   void wait_for_message();
-  /// Of all gradients. Returns when it is there.
+  /// Sums all gradients over the ranks, and waits for the sum.
   void sum();
 
  private:

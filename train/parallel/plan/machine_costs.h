@@ -57,7 +57,7 @@ struct MachineCosts {
   double evaluation_bytes = 0;  // of a row of an evaluation, beyond what passes have left in the process
 
   enum class Collective { kSum, kScatter, kGather };
-  /// Of so many ranks, as soon as all of them have come to it.
+  /// Seconds of a collective over `rank_count` ranks, from the moment at which all of them have come to it.
   double collective_seconds(Collective kind, double bytes, int rank_count) const;
 
   /// For micro-batches of `rows` rows. Between the measured numbers of rows, and beyond them, it is linear in rows.

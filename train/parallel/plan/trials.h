@@ -52,7 +52,7 @@ class Trials {
     for (int i = 0; i < count; ++i) beside_.push_back(run(Company::kBeside));
   }
 
-  /// Of numbers of the results. Requires a trial or more.
+  /// The middle_mean() of the number that `of` takes from each result. Requires a trial or more.
   template <class Of>
   Work typical(const Of& of) const {
     const auto of_all = [&of](const std::vector<Result>& results) {
