@@ -18,8 +18,9 @@ namespace penstock::detail {
 class SharedChannel {
  public:
   /// The bytes of memory that a channel takes. Its pages are touched as they are used.
-  static constexpr size_t kMemory = (32 << 20) + 64;
-  /// The bytes of the longest message: half of the ring, so that one always fits into an empty ring.
+  static constexpr size_t kMemory = (32 << 20) + 4096;
+  /// The bytes of the longest message: with its head less than half of the ring, so that it fits into an
+  /// empty ring wherever the last one ended.
   static constexpr size_t kLongest = 16 << 20;
 
   /// `memory` was zeros when the first of the two came, and begins a cache line.

@@ -141,12 +141,23 @@ TEST_F(SharedChannelTest, AFullChannelTakesMoreWhenSomethingWasRead) {
   const auto message = filled(SharedChannel::kLongest / 2, 1);
   int count = 0;
   while (channel_.write(count, message)) ++count;
-  EXPECT_EQ(count, 3);  // with their heads, four do not fit into the 32 MB
+  EXPECT_EQ(count, 4);
   EXPECT_TRUE(channel_.front());
   EXPECT_TRUE(channel_.pop()) << "the writer waits for room";
   EXPECT_TRUE(channel_.write(count, message));
   EXPECT_TRUE(channel_.front());
   EXPECT_FALSE(channel_.pop()) << "nobody waits any more";
+}
+
+TEST_F(SharedChannelTest, TheLongestFitsWhereverTheLastOneEnded) {
+  for (const size_t less : {0, 64, 128, 4096}) {
+    ASSERT_TRUE(channel_.write(0, filled(SharedChannel::kLongest - less, 1))) << less;
+    ASSERT_TRUE(channel_.front());
+    channel_.pop();
+    ASSERT_TRUE(channel_.write(1, filled(SharedChannel::kLongest, 2))) << less;
+    ASSERT_TRUE(channel_.front());
+    channel_.pop();
+  }
 }
 
 TEST_F(SharedChannelTest, AnEmptyChannelBeginsAnew) {
