@@ -22,8 +22,8 @@
 namespace penstock::detail {
 namespace {
 
-// Seconds of a pass: in a long one caches that were cold do not count any more, and a very long one is its own mean over
-// a processor whose speed changes within a second.
+// Seconds of a pass: in a long one caches that were cold do not count any more, and a very long one is its own mean
+// over a processor whose speed changes within a second.
 constexpr double kLong = 0.3, kVeryLong = 1;
 
 }  // namespace
@@ -165,18 +165,25 @@ PassProbe::PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOpti
     const int64_t start_ns = now_ns();
     pass_->run(/*splits=*/false);
     seconds_ = std::max(agreed(comm_, seconds_since(start_ns)), 1e-6);
-    if (seconds_ > kVeryLong && !is_again) break;  // preparing kernels took little of it
+    if (is_very_long() && !is_again) break;  // preparing kernels took little of it
   }
   extra_bytes_ = std::max(0.0, static_cast<double>(peak_resident_bytes()) - before);
 }
 
 PassProbe::~PassProbe() = default;
 
+void PassProbe::warm() {
+  at::set_num_threads(request_.threads);
+  pass_->run(/*splits=*/false);
+}
+
+bool PassProbe::is_very_long() const { return seconds_ > kVeryLong; }
+
 void PassProbe::measure(Exchange& exchange, double seconds) {
   constexpr int kMost = 40;
   at::set_num_threads(request_.threads);
   const bool is_long = seconds_ > kLong;
-  if (is_long && ++round_count_ > (seconds_ > kVeryLong ? 1 : 2)) return;
+  if (is_long && ++round_count_ > 2) return;
   const double of_one = (is_long ? 2 : 2 + comm_.world_size()) * seconds_;
   const int count = std::clamp(static_cast<int>(seconds / of_one), 1, kMost);
   for (const bool splits : {false, true}) {

@@ -32,10 +32,16 @@ class Pass;
 /// One pass, measured several times. All calls are collective over two ranks or more.
 class PassProbe {
  public:
-  /// Makes two passes, of which it keeps the memory that they take.
+  /// Makes two passes, or a single one if it takes more than a second, and keeps the memory that they take.
   PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options, const PassRequest& request);
   ~PassProbe();
 
+  /// A run, after which the process has the memory that it needs: what the kernel gives and clears takes half as long
+  /// as a pass.
+  void warm();
+  /// Of more than a second: it is measured once, directly after it was made.
+  bool is_very_long() const;
+  double extra_bytes() const { return extra_bytes_; }
   /// Takes about so long, or a trial of each kind if that is longer; passes of more than 0.3 s are measured by the
   /// first two calls alone, and not in turn.
   void measure(Exchange& exchange, double seconds);

@@ -66,6 +66,28 @@ void measure_update(Comm& comm, Model& model, const ProbeOptions& options, Machi
                 (1 / bytes);
 }
 
+std::vector<PassCosts> measure_passes(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options,
+                                      double sum_seconds) {
+  Exchange exchange(comm, trained_bytes(model));
+  std::vector<std::unique_ptr<PassProbe>> passes;
+  for (const auto& request : options.passes) {
+    passes.push_back(std::make_unique<PassProbe>(comm, model, loss, options, request));
+    if (passes.back()->is_very_long()) passes.back()->measure(exchange, 0);
+  }
+  const auto largest = std::max_element(passes.begin(), passes.end(), [](const auto& one, const auto& other) {
+    return one->extra_bytes() < other->extra_bytes();
+  });
+  if (largest != passes.end()) (*largest)->warm();
+  // In rounds, so that a minute in which the machine is slow is in all passes.
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round)
+    for (const auto& pass : passes)
+      if (!pass->is_very_long()) pass->measure(exchange, options.pass_seconds / kRounds);
+  std::vector<PassCosts> costs;
+  for (const auto& pass : passes) costs.push_back(pass->costs(sum_seconds));
+  return costs;
+}
+
 }  // namespace
 
 MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options) {
@@ -93,17 +115,8 @@ MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOption
   measure_collectives(comm, costs);
   measure_update(comm, model, options, costs);
   const double activations = std::accumulate(costs.activation_bytes.begin(), costs.activation_bytes.end(), 0.0);
-  std::vector<std::unique_ptr<PassProbe>> passes;
-  for (const auto& request : options.passes)
-    passes.push_back(std::make_unique<PassProbe>(comm, model, loss, options, request));
   const double trained = trained_bytes(model);
-  Exchange exchange(comm, trained);
-  // In rounds, so that a minute in which the machine is slow is in all passes.
-  constexpr int kRounds = 4;
-  for (int round = 0; round < kRounds; ++round)
-    for (const auto& pass : passes) pass->measure(exchange, options.pass_seconds / kRounds);
-  for (const auto& pass : passes) {
-    auto of_pass = pass->costs(costs.sum.at(trained));
+  for (auto of_pass : measure_passes(comm, model, loss, options, costs.sum.at(trained))) {
     of_pass.extra_bytes = std::max(0.0, of_pass.extra_bytes - activations * static_cast<double>(of_pass.rows));
     costs.passes.push_back(std::move(of_pass));
   }
