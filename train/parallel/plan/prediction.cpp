@@ -73,8 +73,9 @@ class RankMemory {
     const bool maps_others = costs_.shares_memory && copies > 1 && shape_.sharded_stage != 2;
     const double summed = compression == "fp16" ? trained / 2 : compression.empty() ? trained : 0;
     const double mapped = maps_others ? (copies - 1) * summed / copies : 0;
-    // What stands for the gradients, or what earlier steps have left out of them.
-    const double beside = compression == "fp16" ? trained / 2 : compression.empty() ? 0 : trained;
+    // What stands for the gradients, or what earlier steps have left out of them; and the gradients as they are, in
+    // steps that measure the error.
+    const double beside = compression.empty() ? 0 : trained + (compression == "fp16" ? trained / 2 : trained);
     return all + gradients * replicas + beside + (learns ? slots : 0) + mapped;
   }
 
