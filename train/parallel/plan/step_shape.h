@@ -83,8 +83,8 @@ std::vector<ParameterUnit> parameter_units(const StepShape& shape, const std::ve
 /// Why there is no prediction for a mode, or a key of it; empty: there is one.
 std::string why_unpredictable(const PlannedMode& planned);
 
-/// None where why_unpredictable() has a reason. With balance=time or memory the parts are those that `costs` give; null:
-/// not needed. Throws config_error as the mode does.
+/// None where why_unpredictable() has a reason. With balance=time or memory the parts are those that `costs` give;
+/// null: not needed. Throws config_error as the mode does.
 std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs);
 
 }  // namespace detail
