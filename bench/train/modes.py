@@ -6,9 +6,12 @@
 
 A study stands in the document between <!-- NAME --> and <!-- /NAME -->; what is between them is replaced. A study that
 was stopped goes on where it was. ResNet-50's emulated step takes ten times as long as the published one, over a network
-a tenth as fast, so that the true bytes of its messages fit beside it on two cores.
+a tenth as fast, so that the true bytes of its messages fit beside it on two cores. `train plan-modes` with the same flags gives
+the column "predicted s".
 """
 import argparse
+import json
+import math
 import os
 import pathlib
 import re
@@ -18,6 +21,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/reports/modes.md"
 SLOWER = 10
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 RESNET50 = ["-a", "resnet50", "-b", "64", "--epochs", "1", "--device", "cpu", "--workers", "1", "--data",
             "digits(count=512,size=224)", "--emulate-step", "1930ms"]
 RESNET18 = ["-a", "resnet18", "-b", "64", "--epochs", "1", "--device", "cpu", "--workers", "1", "--data",
@@ -60,6 +64,25 @@ def mode_rows(text):
     return [dict(zip(head, row)) for row in rows]
 
 
+def add_predictions(options, name, rows):
+    """What `train plan-modes` says with the flags of the study: its step, as often as the study makes one."""
+    file, flags = options.out / f"{name}-plan.json", list(STUDIES[name])
+    if "--repeat" in flags:
+        at = flags.index("--repeat")
+        del flags[at : at + 2]
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([options.bin / "train", "plan-modes", *flags, "--json", file], check=True, env=ENV)
+    samples = int(re.search(r"count=(\d+)", flags[flags.index("--data") + 1])[1])
+    steps = int(flags[flags.index("--epochs") + 1]) * math.ceil(samples / int(flags[flags.index("-b") + 1]))
+    seconds = {(row["mode"], str(row["ranks"])): steps * row["step_seconds"]
+               for row in json.loads(file.read_text())["rows"] if "step_seconds" in row}  # fmt: skip
+    for row in rows:
+        predicted = seconds.get((row["mode"], row["ranks"]))
+        row["predicted s"] = "no prediction" if predicted is None else f"{predicted:.{3 if predicted < 10 else 1}f}"
+        row["prediction error"] = "-" if predicted is None else f"{100 * (predicted / float(row['total s']) - 1):+.0f} %"
+
+
 def table(name, rows):
     is_resnet50 = any(row["times"] == "emulated" for row in rows)
     columns = [column for column in rows[0] if column not in LEFT_OUT and not (is_resnet50 and column == "peak memory of every rank")]
@@ -80,13 +103,14 @@ def table(name, rows):
 
 def run(options, name):
     out = options.out / name
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([options.bin / "train", "study", *STUDIES[name], "--out", out], check=True, env=env)
+    subprocess.run([options.bin / "train", "study", *STUDIES[name], "--out", out], check=True, env=ENV)
     text = (out / "study.md").read_text()
     setting = text.split("\n\n")[2]
     busy = [line[2:] for line in text.splitlines() if "ran while other programs had" in line]
     command = "    train study " + " ".join(map(quoted, STUDIES[name]))
-    block = f"{command}\n\n{setting}. {' '.join(busy)}".rstrip() + f"\n\n{table(name, mode_rows(text))}"
+    rows = mode_rows(text)
+    add_predictions(options, name, rows)
+    block = f"{command}\n\n{setting}. {' '.join(busy)}".rstrip() + f"\n\n{table(name, rows)}"
     document = DOCUMENT.read_text()
     pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL)
     assert len(pattern.findall(document)) == 1, f"docs/reports/modes.md has no one place for {name}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predictions of `train plan-modes` beside what runs take: writes the tables and the chart of docs/reports/modes.md.
 
-    .venv/bin/python bench/train/predicted.py lenet resnet18 resnet18-224        the machine must be idle; a quarter of an hour
+    .venv/bin/python bench/train/predicted.py lenet resnet18 resnet18-more resnet18-224        the machine must be idle; a quarter of an hour
 
 In each round the machine is measured once, before any mode runs; then each row runs, and its steps after the first ones
 count: the median over the records of metrics.jsonl. A table has the medians over --rounds of what was predicted and of what
@@ -38,6 +38,10 @@ SETTINGS = {
                  ["single", "ddp", "zero", "zero(stage=2)", "mp(balance=time)", "pipeline", "pipeline(balance=time)",
                   "pipeline(balance=time,schedule=zero-bubble)", "pipeline(balance=time,schedule=zb-v)",
                   "pipeline(balance=time,schedule=dualpipe-v)", "pipeline(data=2)", *split_sizes("layer2")]),
+    # Compression measures its error in every step that is printed, at the cost of a sum: one of 8.
+    "resnet18-more": (["-a", "resnet18", "-b", "64", "--data", "digits(count=1536,size=64)"], "1,2", "8",
+                      ["single", "ddp", "zero(stage=3)", "ddp(compress=fp16)", "ddp(compress=powersgd)", "ddp(sync-bn=true)",
+                       "zero(stage=3,sync-bn=true)"]),
     "resnet18-224": (["-a", "resnet18", "-b", "32", "--data", "digits(count=96,size=224)"], "1,2", "1",
                      ["single", "ddp", "mp(balance=time)", "pipeline(balance=time)"]),
 }  # fmt: skip
@@ -146,7 +150,7 @@ def table(rows):
 
 def chart(all_rows):
     """Predicted over measured seconds, both logarithmic, with lines at 20 % to both sides."""
-    size, margin, colours = 420, 50, ["#1f77b4", "#d62728", "#2ca02c"]
+    size, margin, colours = 420, 50, ["#1f77b4", "#d62728", "#9467bd", "#2ca02c"]
     values = [value for rows in all_rows.values() for row in rows for value in (row["measured"], row["step_seconds"])]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
 

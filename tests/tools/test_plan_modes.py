@@ -18,7 +18,8 @@ def rows_of(text):
 @pytest.fixture(scope="module", name="machine")
 def measured_machine(cache, tmp_path_factory):
     file = tmp_path_factory.mktemp("machine") / "machine.json"
-    run(cache, *PLAN, "--modes", "single,ddp,pipeline(schedule=zero-bubble)", "--nproc", "1,2", "--save-machine", file)
+    run(cache, *PLAN, "--modes", "single,ddp(compress=fp16),pipeline(schedule=zero-bubble)", "--nproc", "1,2", "--save-machine",
+        file)  # fmt: skip
     return file
 
 
@@ -29,9 +30,10 @@ def predictions(cache, tmp_path, machine, *flags):
 
 
 def test_the_last_line_is_the_command_of_the_fastest_whose_run_says_how_far_off_that_was(cache, tmp_path, machine):
-    done = run(cache, *PLAN, "--machine", machine, "--modes", "single,ddp,zero(stage=3)", "--nproc", "1,2")
+    done = run(cache, *PLAN, "--machine", machine, "--modes", "single,ddp,ddp(local-steps=4)", "--nproc", "1,2")
+    assert "plan-modes: no prediction of ddp(local-steps=4) with 2 ranks: steps that ranks take alone are not" in done.stderr
     table, (said, command) = rows_of(done.stdout), done.stdout.splitlines()[-2:]
-    assert [row[0] for row in table][-1] == "zero(stage=3)" and table[-1][4] == "no prediction"
+    assert [row[0] for row in table][-1] == "ddp(local-steps=4)" and table[-1][4] == "no prediction"
     assert said.startswith(f"fastest: {table[0][0]} with {table[0][1]} rank")
     words = shlex.split(command)
     assert words[0] == "train" and words[words.index("--mode") + 1] == table[0][0]
@@ -44,10 +46,10 @@ def test_the_last_line_is_the_command_of_the_fastest_whose_run_says_how_far_off_
 
 
 def test_a_file_gives_the_same_predictions_every_time(cache, tmp_path, machine):
-    flags = ["--modes", "single,ddp,mp,pipeline(schedule=zero-bubble)", "--nproc", "1,2"]
+    flags = ["--modes", "single,ddp,zero(stage=3),ddp(compress=fp16),mp,pipeline(schedule=zero-bubble)", "--nproc", "1,2"]
     first = predictions(cache, tmp_path, machine, *flags)
     assert predictions(cache, tmp_path, machine, *flags) == first
-    assert set(first) == {("single", 1), ("ddp", 2), ("mp", 2), ("pipeline(schedule=zero-bubble)", 2)}
+    assert set(first) == {("single", 1), ("ddp", 2), ("zero(stage=3)", 2), ("ddp(compress=fp16)", 2), ("mp", 2), ("pipeline(schedule=zero-bubble)", 2)}
     assert all(row["step_seconds"] > 0 and len(row["rank_bytes"]) == row["ranks"] for row in first.values())
 
 
@@ -103,3 +105,8 @@ def test_a_file_that_is_no_machine_is_one_line(cache, tmp_path, machine):
     assert said.startswith(f"train: {file}: ") and said.count("\n") == 1, said
     said = run(cache, *PLAN, "--machine", machine, "-a", "mlp", code=2).stderr
     assert said.startswith(f"train: --machine {machine}: is of lenet, ") and said.count("\n") == 1, said
+
+
+def test_a_compression_that_a_file_lacks_is_one_line(cache, machine):
+    said = run(cache, *PLAN, "--machine", machine, "--modes", "ddp(compress=powersgd)", "--nproc", "2", code=2).stderr
+    assert said == "train: plan-modes: compress=powersgd with rank=2 was not measured; expected a --machine with that\n"

@@ -85,13 +85,14 @@ void prepare_libtorch() {
 
 }  // namespace
 
-int run_measuring_rank(const PlanOptions& options, Setup& setup, const std::vector<detail::PassRequest>& passes) {
+int run_measuring_rank(const PlanOptions& options, Setup& setup, const PlanNeeds& needs) {
   prepare_libtorch();
   const auto comm = make_comm(setup.world.rendezvous, torch::kCPU, setup.options.dist_backend);
   comm->at_step(1);
   const auto& shape = setup.shape;
   auto costs = detail::probe(*comm, *setup.model, *setup.step_options.loss,
-                             {.passes = passes,
+                             {.passes = needs.passes,
+                              .compressions = needs.compressions,
                               .picture = {shape.channels, shape.height, shape.width},
                               .outputs = shape.classes,
                               .optimizer = optimizer_options(setup.options),

@@ -77,19 +77,25 @@ std::vector<Plan> plans_of(const PlanOptions& options, const std::function<void(
 }
 
 /// What the predictions need. Of more micro-batches than eight, eight tell as much.
-std::vector<detail::PassRequest> passes_of(const std::vector<Plan>& plans, const Model& model) {
+PlanNeeds needs_of(const std::vector<Plan>& plans, const Model& model) {
   constexpr int kMostMicroBatches = 8;
-  std::vector<detail::PassRequest> passes;
+  PlanNeeds needs;
+  auto& [passes, compressions] = needs;
   for (const auto& [row, planned] : plans) {
-    if (!planned.emulation.learns()) continue;
     const auto shape = detail::shape_of_step(planned, model, nullptr);
     if (!shape) continue;
+    const bool compresses = !shape->compression.name.empty();
+    if (compresses && std::find(compressions.begin(), compressions.end(), shape->compression) == compressions.end())
+      compressions.push_back(shape->compression);
+    if (!planned.emulation.learns()) continue;
+    const auto kind = shape->pass_kind(planned.threads);
     const detail::PassRequest request{.rows = shape->rows,
-                                      .threads = std::max(1, planned.threads / planned.mesh.replicas),
+                                      .threads = kind.threads,
                                       .micro_batches = std::min(shape->micro_batches, kMostMicroBatches),
-                                      .splits = shape->splits_backward};
+                                      .splits = kind.splits,
+                                      .syncs = kind.syncs};
     const auto known = std::find_if(passes.begin(), passes.end(), [&](const auto& one) {
-      return one.rows == request.rows && one.threads == request.threads &&
+      return one.rows == request.rows && one.threads == request.threads && one.syncs == request.syncs &&
              (one.micro_batches > 1) == (request.micro_batches > 1);
     });
     if (known == passes.end()) {
@@ -99,7 +105,7 @@ std::vector<detail::PassRequest> passes_of(const std::vector<Plan>& plans, const
       known->splits |= request.splits;
     }
   }
-  return passes;
+  return needs;
 }
 
 /// The options of a run that opens the data and the model: alone, or as one of the ranks that measure.
@@ -119,7 +125,12 @@ void predict_all(std::vector<Plan>& plans, const PlanOptions& options, const Set
     if (planned.emulation.learns())
       planned.evaluated_rows = evaluated_rows(setup, planned.batch_size, planned.mesh.data);
     const auto shape = detail::shape_of_step(planned, *setup.model, &costs);
-    if (!shape) continue;
+    if (!shape) {
+      std::cerr << concat("plan-modes: no prediction of ", row.mode, " with ", count_text(row.ranks, "rank"), ": ",
+                          detail::why_unpredictable(planned))
+                << std::endl;
+      continue;
+    }
     row.prediction = detail::predict(planned, *shape, costs, parameters);
     row.fits = !options.memory_bytes || fullest_rank_bytes(*row.prediction) <= *options.memory_bytes;
   }
@@ -184,7 +195,7 @@ int run_plan_modes(int argc, char** argv) {
   Setup setup = set_up(options_of_setup(options), [&](const std::string& line) {
     if (!measures) std::cerr << line << std::endl;
   });
-  if (measures) return run_measuring_rank(options, setup, passes_of(plans, *setup.model));
+  if (measures) return run_measuring_rank(options, setup, needs_of(plans, *setup.model));
   const auto costs = options.machine.empty()
                          ? measure_machine(options, {argv, argv + argc})
                          : detail::costs_from_json(read_text(options.machine), options.machine.string());

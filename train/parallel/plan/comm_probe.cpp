@@ -64,12 +64,21 @@ void measure_collectives(Comm& comm, MachineCosts& costs) {
   costs.sum = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
     return [&comm, tensor = comm.allocate(bytes / 4, options)]() mutable { comm.all_reduce_sum(tensor)->wait(); };
   });
-  costs.gather = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
-    const int64_t count = bytes / 4 / ranks;
-    auto all = comm.allocate(count * ranks, options);
-    const auto mine = all.narrow(0, count * comm.rank(), count);
-    return [&comm, all, mine]() mutable { comm.all_gather_into(all, mine)->wait(); };
+  costs.half_sum = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
+    return [&comm, tensor = comm.allocate(bytes / 2, torch::dtype(torch::kHalf))]() mutable {
+      comm.all_reduce_sum(tensor)->wait();
+    };
   });
+  const auto gather_of = [&](const std::function<torch::Tensor(int64_t count)>& allocate) {
+    return line_of(comm, [&comm, &allocate, ranks](int64_t bytes) -> std::function<void()> {
+      const int64_t count = bytes / 4 / ranks;
+      auto all = allocate(count * ranks);
+      const auto mine = all.narrow(0, count * comm.rank(), count);
+      return [&comm, all, mine]() mutable { comm.all_gather_into(all, mine)->wait(); };
+    });
+  };
+  costs.gather = gather_of([&](int64_t count) { return comm.allocate(count, options); });
+  costs.ring_gather = gather_of([&](int64_t count) { return torch::zeros({count}, options); });
   costs.scatter = line_of(comm, [&](int64_t bytes) -> std::function<void()> {
     const int64_t count = bytes / 4 / ranks;
     return [&comm, all = torch::zeros({count * ranks}), mine = torch::zeros({count})]() mutable {

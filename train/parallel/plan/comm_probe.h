@@ -6,8 +6,8 @@
 
 namespace penstock::detail {
 
-/// Collective, of two ranks or more. Writes `ranks`, `shares_memory`, and what a sum, a gather, a reduce-scatter and a
-/// message take, as lines through 64 KiB and 8 MiB (f32), and a vote: seconds of this rank, cores of all ranks
+/// Collective, of two ranks or more. Writes `ranks`, `shares_memory`, and what sums, gathers, a reduce-scatter and
+/// a message take, as lines through 64 KiB and 8 MiB, and a vote: seconds of this rank, cores of all ranks
 /// together.
 void measure_collectives(Comm& comm, MachineCosts& costs);
 

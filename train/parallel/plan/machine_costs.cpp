@@ -16,15 +16,17 @@ using Json = nlohmann::json;
 // In this namespace, where the library looks for them. The names in the file are those of the members.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside, in_turn)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, blocks, loss, skew, extra_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, syncs, blocks, loss, skew, extra_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineCost, seconds, seconds_per_byte, cores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Compression, name, rank)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompressionCosts, compression, start, turn, finish)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activation_bytes, output_bytes, picture_bytes,
-                                   update, touch, sum, gather, scatter, message, ranks, shares_memory, vote_seconds,
-                                   load, base_bytes, evaluation_bytes)
+                                   update, touch, compressions, sum, half_sum, gather, ring_gather, scatter, message,
+                                   ranks, shares_memory, vote_seconds, load, base_bytes, evaluation_bytes)
 
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 /// `low` and `high` were measured; never less than nothing.
 Work between(const Work& low, const Work& high, double place) {
@@ -55,32 +57,55 @@ PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
 
 }  // namespace
 
+bool MachineCosts::is_sum(Collective kind) {
+  return kind == Collective::kSum || kind == Collective::kHalfSum || kind == Collective::kRingSum;
+}
+
 double MachineCosts::collective_seconds(Collective kind, double bytes, int rank_count) const {
-  const auto& cost = kind == Collective::kSum ? sum : kind == Collective::kScatter ? scatter : gather;
+  using enum Collective;
+  const auto& cost = kind == kSum          ? sum
+                     : kind == kHalfSum    ? half_sum
+                     : kind == kGather     ? gather
+                     : kind == kRingGather ? ring_gather
+                                           : scatter;
   const double count = rank_count, measured = ranks;
   const auto ring = [](double n) { return (n - 1) / n; };
   // Around a ring, a rank waits for each of the others once, and copies what they have. In shared memory all meet at
   // once; sums read and write all bytes, whatever the ranks.
-  const bool goes_around = !shares_memory || kind == Collective::kScatter;
-  const double copies = kind == Collective::kGather || goes_around ? ring(count) / ring(measured) : 1;
+  const bool is_shared = kind == kSum || kind == kHalfSum || kind == kGather;
+  const bool goes_around = !shares_memory || !is_shared;
+  const double copies = kind == kGather || goes_around ? ring(count) / ring(measured) : 1;
   const double waits = goes_around ? (count - 1) / (measured - 1) : 1;
   return cost.seconds * waits + cost.seconds_per_byte * bytes * copies;
 }
 
-PassCosts MachineCosts::pass(int64_t rows, int threads, bool joins, bool splits) const {
+PassCosts MachineCosts::pass(int64_t rows, const PassKind& kind) const {
   std::vector<const PassCosts*> known;
   for (const auto& one : passes)
-    if (one.threads == threads && one.joins == joins && (one.splits || !splits)) known.push_back(&one);
-  if (known.empty() && joins) return pass(rows, threads, /*joins=*/false, splits);
+    if (one.threads == kind.threads && one.joins == kind.joins && one.syncs == kind.syncs &&
+        (one.splits || !kind.splits))
+      known.push_back(&one);
+  if (known.empty() && kind.joins)
+    return pass(rows, {.threads = kind.threads, .splits = kind.splits, .syncs = kind.syncs});
   if (known.empty())
-    throw config_error(concat("plan-modes: nothing was measured with ", count_text(threads, "thread"),
-                              splits ? " and halves of backward" : "", "; expected a --machine with that"));
+    throw config_error(concat("plan-modes: nothing was measured with ", count_text(kind.threads, "thread"),
+                              kind.splits ? " and halves of backward" : "", kind.syncs ? " and sync-bn=true" : "",
+                              "; expected a --machine with that"));
   std::sort(known.begin(), known.end(), [](const auto* a, const auto* b) { return a->rows < b->rows; });
   const auto above = std::find_if(known.begin(), known.end(), [rows](const auto* one) { return one->rows >= rows; });
   if (above != known.end() && (*above)->rows == rows) return **above;
   if (known.size() == 1) return between(*known.front(), *known.front(), rows);
   const auto high = above == known.end() ? known.end() - 1 : above == known.begin() ? known.begin() + 1 : above;
   return between(**(high - 1), **high, rows);
+}
+
+const CompressionCosts& MachineCosts::compressed(const Compression& compression) const {
+  const auto found = std::find_if(compressions.begin(), compressions.end(),
+                                  [&](const auto& one) { return one.compression == compression; });
+  if (found != compressions.end()) return *found;
+  throw config_error(concat("plan-modes: compress=", compression.name,
+                            compression.rank > 0 ? concat(" with rank=", compression.rank) : std::string(),
+                            " was not measured; expected a --machine with that"));
 }
 
 std::string to_json(const MachineCosts& costs) {

@@ -19,12 +19,19 @@ struct BlockWork {
   Work input_gradient, weight_gradient;  // the halves of a backward; 0 where they were not measured
 };
 
-/// Micro-batches of `rows` rows that pass through the whole model, block after block.
-struct PassCosts {
-  int64_t rows = 0;
+/// What was measured of passes beside their numbers of rows.
+struct PassKind {
   int threads = 1;      // of one rank
   bool joins = false;   // several micro-batches, whose gradients of large weights are made together
   bool splits = false;  // the halves of backward were measured
+  bool syncs = false;   // BatchNorm layers compute as those with statistics of all ranks do
+};
+
+/// Micro-batches of `rows` rows that pass through the whole model, block after block.
+struct PassCosts {
+  int64_t rows = 0;
+  int threads = 1;  // as the next ones: see PassKind
+  bool joins = false, splits = false, syncs = false;
   std::vector<BlockWork> blocks;
   Work loss;
   double skew = 0;         // seconds that the sum after a pass takes longer, because ranks do not come to it at once
@@ -39,6 +46,20 @@ struct LineCost {
   double at(double bytes) const { return seconds + bytes * seconds_per_byte; }
 };
 
+/// How ranks send gradients in fewer bytes.
+struct Compression {
+  std::string name;  // "fp16" or "powersgd"; empty: they are sent as they are
+  int rank = 0;      // columns of PowerSGD's factors
+  bool operator==(const Compression&) const = default;
+};
+
+/// What a rank computes for it, per byte of its gradients: before the first sum over the ranks, between that and the
+/// second one, and at the end. What the ranks tell each other comes on top.
+struct CompressionCosts {
+  Compression compression;
+  Work start, turn, finish;
+};
+
 /// Everything that a prediction needs to know of a machine, with one model, size of pictures and optimiser.
 struct MachineCosts {
   std::string setting;  // "resnet18, 3 x 64 x 64, sgd, on Xeon": what was measured
@@ -48,7 +69,10 @@ struct MachineCosts {
   std::vector<double> output_bytes;      // the same: of the output for a row
   double picture_bytes = 0;              // of a row that goes into the first block
   Work update, touch;  // per byte of parameters: the update; setting gradients to 0 and adding to them
-  LineCost sum, gather, scatter, message;  // by the bytes of the tensor; sums and gathers over `ranks` ranks
+  std::vector<CompressionCosts> compressions;
+  // By the bytes of the tensor; sums and gathers over `ranks` ranks. `half_sum` is of numbers of 16 bits, `ring_gather`
+  // of tensors outside of the memory that ranks share. Sums outside of it are `scatter`, which Gloo makes of a sum.
+  LineCost sum, half_sum, gather, ring_gather, scatter, message;
   int ranks = 2;
   bool shares_memory = false;   // ranks sum in memory that they share; otherwise around a ring
   double vote_seconds = 0;      // of the sum by which ranks agree to go on, once per step
@@ -56,13 +80,18 @@ struct MachineCosts {
   double base_bytes = 0;        // of a rank's process without tensors
   double evaluation_bytes = 0;  // of a row of an evaluation, beyond what passes have left in the process
 
-  enum class Collective { kSum, kScatter, kGather };
+  /// Those around the ring are of tensors outside of the memory that ranks share.
+  enum class Collective { kSum, kHalfSum, kRingSum, kScatter, kGather, kRingGather };
+  static bool is_sum(Collective kind);
   /// Seconds of a collective over `rank_count` ranks, from the moment at which all of them have come to it.
   double collective_seconds(Collective kind, double bytes, int rank_count) const;
 
   /// For micro-batches of `rows` rows. Between the measured numbers of rows, and beyond them, it is linear in rows.
-  /// Throws config_error if nothing was measured with so many threads, or no halves where they are needed.
-  PassCosts pass(int64_t rows, int threads, bool joins, bool splits) const;
+  /// Throws config_error if nothing was measured with so many threads, or no halves or synced layers where they are
+  /// needed.
+  PassCosts pass(int64_t rows, const PassKind& kind) const;
+  /// Throws config_error if it was not measured.
+  const CompressionCosts& compressed(const Compression& compression) const;
 };
 
 std::string to_json(const MachineCosts& costs);

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/machine.h"
+#include "train/nn/batch_norm.h"
 #include "train/nn/model.h"
 #include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
@@ -26,6 +27,25 @@ namespace {
 // over a processor whose speed changes within a second.
 constexpr double kLong = 0.3, kVeryLong = 1;
 
+/// As long as this lives, layers compute what they do with the statistics of all ranks, as if all had the same rows.
+/// What the ranks tell each other is not a part of it.
+class SyncedAlone {
+ public:
+  explicit SyncedAlone(const std::vector<std::shared_ptr<BatchNorm2dImpl>>& layers) : layers_(layers) {
+    constexpr int64_t kRanks = 2;
+    for (const auto& layer : layers_)
+      layer->gather_by([](const torch::Tensor& mine) { return torch::stack(std::vector(kRanks, mine)); });
+  }
+  ~SyncedAlone() {
+    for (const auto& layer : layers_) layer->gather_by(nullptr);
+  }
+  SyncedAlone(const SyncedAlone&) = delete;
+  SyncedAlone& operator=(const SyncedAlone&) = delete;
+
+ private:
+  const std::vector<std::shared_ptr<BatchNorm2dImpl>>& layers_;
+};
+
 }  // namespace
 
 /// Micro-batches through the whole model, cut at each block as between two stages.
@@ -33,6 +53,9 @@ class Pass {
  public:
   Pass(Model& model, const Loss& loss, const ProbeOptions& options, const PassRequest& request)
       : model_(model), loss_(loss), request_(request), outputs_(options.outputs), parameters_(model.parameters()) {
+    for (const auto& module : model.modules(/*include_self=*/false))
+      if (auto layer = std::dynamic_pointer_cast<BatchNorm2dImpl>(module); layer && request.syncs)
+        synced_.push_back(std::move(layer));
     std::erase_if(parameters_, [](const auto& parameter) { return !parameter.requires_grad(); });
     auto sizes = options.picture;
     sizes.insert(sizes.begin(), request.rows);
@@ -61,6 +84,7 @@ class Pass {
     WeightGradients joined;
     const int count = request_.micro_batches;
     exchange_ = count > 1 ? exchange : nullptr;
+    const SyncedAlone synced(synced_);
     const WeightGradients::Scope scope(count > 1 ? &joined : nullptr);
     for (int m = 0; m < count; ++m) {
       const RowScope rows(BatchRows{});
@@ -150,6 +174,7 @@ class Pass {
   PassRequest request_;
   int64_t outputs_;
   std::vector<torch::Tensor> parameters_;
+  std::vector<std::shared_ptr<BatchNorm2dImpl>> synced_;  // none if the layers of a pass know its rows alone
   DeviceBatch batch_;
   std::vector<Place> places_;
   Exchange* exchange_ = nullptr;  // messages during this run
@@ -199,6 +224,7 @@ PassCosts PassProbe::costs(double sum_seconds) const {
                   .threads = request_.threads,
                   .joins = request_.micro_batches > 1,
                   .splits = request_.splits,
+                  .syncs = request_.syncs,
                   .blocks = std::vector<BlockWork>(pass_->block_count()),
                   .loss = whole_.typical([](const Trial& trial) { return trial.loss; }),
                   .extra_bytes = extra_bytes_};

@@ -63,13 +63,30 @@ class RankMemory {
     const double copies = shape_.mesh.data, replicas = shape_.mesh.replicas;
     const double all = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/false);
     const double trained = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/true);
+    if (shape_.sharded_stage == 3)
+      return (all + trained) / copies + units_at_once() + (learns ? planned_.optimizer_slots * trained / copies : 0);
     const double gradients =
         shape_.sharded_stage == 2 ? trained / copies + std::min(trained, 2.0 * (25 << 20)) : trained;
     const double slots = planned_.optimizer_slots * trained / (shape_.sharded_stage > 0 ? copies : 1);
     // A rank touches its slice of all others' gradients, and Linux counts these pages for each process.
+    const auto& compression = shape_.compression.name;
     const bool maps_others = costs_.shares_memory && copies > 1 && shape_.sharded_stage != 2;
-    const double mapped = maps_others ? (copies - 1) * trained / copies : 0;
-    return all + gradients * replicas + (learns ? slots : 0) + mapped;
+    const double summed = compression == "fp16" ? trained / 2 : compression.empty() ? trained : 0;
+    const double mapped = maps_others ? (copies - 1) * summed / copies : 0;
+    // What stands for the gradients, or what earlier steps have left out of them; and the gradients as they are, in
+    // steps that measure the error.
+    const double beside = compression.empty() ? 0 : trained + (compression == "fp16" ? trained / 2 : trained);
+    return all + gradients * replicas + beside + (learns ? slots : 0) + mapped;
+  }
+
+  /// Of zero(stage=3): two neighbours are whole at a time, and the gradients of two are on their way.
+  double units_at_once() const {
+    const auto units = parameter_units(shape_, parameters_);
+    double most = units.front().bytes() + units.front().trained_bytes;
+    for (size_t i = 0; i + 1 < units.size(); ++i)
+      most =
+          std::max(most, units[i].bytes() + units[i].trained_bytes + units[i + 1].bytes() + units[i + 1].trained_bytes);
+    return most;
   }
 
   /// The most that the activations of micro-batches take at once, and what libraries need beside them.
@@ -89,8 +106,7 @@ class RankMemory {
         if (operation.kind != kInputGradient) alive -= kept + input;
       }
     }
-    const int threads = std::max(1, planned_.threads / shape_.mesh.replicas);
-    const double extra = costs_.pass(shape_.rows, threads, shape_.joins(), shape_.splits_backward).extra_bytes;
+    const double extra = costs_.pass(shape_.rows, shape_.pass_kind(planned_.threads)).extra_bytes;
     return (most + extra * share_of_largest()) * shape_.mesh.replicas;
   }
 
@@ -148,7 +164,7 @@ Prediction predict(const PlannedMode& planned, const StepShape& shape, const Mac
                    const std::vector<ParameterFacts>& parameters) {
   constexpr int kMeasured = 3;
   const int warm_up = planned.prefetch + 2;
-  const auto steps = tasks_of(planned, shape, costs, parameters, warm_up + kMeasured);
+  const auto steps = tasks_of({planned, shape, costs, parameters}, warm_up + kMeasured);
   const auto times = run_tasks(steps.tasks, costs.cores);
   const auto end_of = [&](size_t step) {
     double end = 0;

@@ -18,24 +18,37 @@
 #include "train/parallel/plan/pass_probe.h"
 #include "train/parallel/plan/probe_times.h"
 #include "train/parallel/plan/trials.h"
+#include "train/parallel/strategy/buckets.h"
+#include "train/parallel/sync/power_sgd.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr double kShort = 0.1;  // seconds for measuring what takes milliseconds
 
-Work measured_work(Comm& comm, const std::function<void()>& run) {
+/// What each of some parts takes that run one after the other.
+std::vector<Work> measured_parts(Comm& comm, const std::vector<std::function<void()>>& parts) {
   const auto timed = [&](Company = Company::kAlone) {
-    const int64_t start_ns = now_ns();
-    run();
-    return seconds_since(start_ns);
+    std::vector<double> seconds;
+    for (const auto& run : parts) {
+      const int64_t start_ns = now_ns();
+      run();
+      seconds.push_back(seconds_since(start_ns));
+    }
+    return seconds;
   };
   timed();
-  const double one = std::max(agreed(comm, timed()), 1e-6);
-  Trials<double> trials;
+  const auto first = timed();
+  const double one = std::max(agreed(comm, std::accumulate(first.begin(), first.end(), 0.0)), 1e-6);
+  Trials<std::vector<double>> trials;
   trials.add(comm, std::clamp(static_cast<int>(kShort / one), 1, 40), /*in_turn=*/true, timed);
-  return trials.typical([](double seconds) { return seconds; });
+  std::vector<Work> works;
+  for (size_t part = 0; part < parts.size(); ++part)
+    works.push_back(trials.typical([part](const auto& seconds) { return seconds[part]; }));
+  return works;
 }
+
+Work measured_work(Comm& comm, const std::function<void()>& run) { return measured_parts(comm, {run}).front(); }
 
 double trained_bytes(const Model& model) {
   double bytes = 0;
@@ -88,6 +101,36 @@ std::vector<PassCosts> measure_passes(Comm& comm, Model& model, const Loss& loss
   return costs;
 }
 
+/// The codecs of all buckets, in a communicator of this rank alone: its sums take no time.
+CompressionCosts measure_compression(Comm& comm, const Model& model, const Compression& compression) {
+  NamedTensors trained;
+  for (const auto& item : model.named_parameters())
+    if (item.value().requires_grad()) trained.emplace_back(item.key(), item.value());
+  const double bytes = trained_bytes(model);
+  if (bytes == 0) return {.compression = compression};
+  const auto self = make_self_comm();
+  const auto buckets = bucket_gradients(values(trained), assign_buckets(bytes_of(values(trained))), *self);
+  const MakeCodec make_codec = compression.rank > 0 ? MakeCodec(PowerSgd(compression.rank)) : make_half_codec;
+  std::vector<std::unique_ptr<BucketCodec>> codecs;
+  for (const auto& bucket : buckets) {
+    codecs.push_back(make_codec(trained, bucket, *self));
+    bucket.flat.fill_(1);
+  }
+  const at::NoGradGuard no_grad;
+  const auto works = measured_parts(comm, {[&] {
+                                             for (const auto& codec : codecs) codec->start()->wait();
+                                           },
+                                           [&] {
+                                             for (const auto& codec : codecs)
+                                               if (const auto work = codec->turn()) work->wait();
+                                           },
+                                           [&] {
+                                             for (const auto& codec : codecs) codec->finish();
+                                           }});
+  for (const auto& [name, parameter] : trained) parameter.mutable_grad().reset();
+  return {compression, works[0] * (1 / bytes), works[1] * (1 / bytes), works[2] * (1 / bytes)};
+}
+
 }  // namespace
 
 MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options) {
@@ -114,6 +157,8 @@ MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOption
   costs.base_bytes = static_cast<double>(resident_bytes()) - parameter_bytes;
   measure_collectives(comm, costs);
   measure_update(comm, model, options, costs);
+  for (const auto& compression : options.compressions)
+    costs.compressions.push_back(measure_compression(comm, model, compression));
   const double activations = std::accumulate(costs.activation_bytes.begin(), costs.activation_bytes.end(), 0.0);
   const double trained = trained_bytes(model);
   for (auto of_pass : measure_passes(comm, model, loss, options, costs.sum.at(trained))) {

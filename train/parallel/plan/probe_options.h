@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/optimizers/optimizer.h"
+#include "train/parallel/plan/machine_costs.h"
 
 namespace penstock::detail {
 
@@ -12,12 +13,13 @@ namespace penstock::detail {
 struct PassRequest {
   int64_t rows = 0;
   int threads = 1, micro_batches = 1;
-  bool splits = false;
+  bool splits = false, syncs = false;  // see PassKind
   bool operator==(const PassRequest&) const = default;
 };
 
 struct ProbeOptions {
   std::vector<PassRequest> passes;
+  std::vector<Compression> compressions = {};
   std::vector<int64_t> picture;  // C x H x W
   int64_t outputs = 0;           // of the model
   OptimizerOptions optimizer = {};

@@ -4,33 +4,54 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "train/nn/batch_norm.h"
 #include "train/nn/model.h"
 #include "train/parallel/modes/mode_keys.h"
 #include "train/parallel/modes/pipeline_plan.h"
 #include "train/parallel/pipeline/block_costs.h"
 #include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/sharding/sharded_parameters.h"
 #include "train/parallel/strategy/buckets.h"
+#include "train/parallel/sync/power_sgd.h"
 
 namespace penstock::detail {
 namespace {
 
 int64_t divided(int64_t rows, int64_t parts) { return (rows + parts - 1) / parts; }
 
-/// Every rank holds the model.
-StepShape of_copies(const PlannedMode& planned, const Model& model, int stage) {
+/// One entry per block; empty: the model has none.
+std::vector<int> batch_norm_layers(const Model& model) {
+  std::vector<int> layers(model.blocks().size(), 0);
+  bool has_any = false;
+  for (const auto& item : model.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
+    if (!std::dynamic_pointer_cast<BatchNorm2dImpl>(item.value())) continue;
+    ++layers[block_of(model, item.key() + ".weight")];
+    has_any = true;
+  }
+  return has_any ? layers : std::vector<int>();
+}
+
+/// Every rank holds the model, or what zero(stage=3) leaves of it.
+StepShape of_copies(const PlannedMode& planned, const Model& model) {
   const Mesh& mesh = planned.mesh;
+  const Spec& spec = planned.spec;
   const int micro_batches = planned.spec.get("accumulate", 1);
   StepShape shape{.mesh = mesh, .micro_batches = micro_batches, .ranges = {{0, model.blocks().size()}}};
   shape.rows = divided(planned.batch_size, int64_t{mesh.data} * mesh.replicas * micro_batches);
   shape.schedules = {accumulation(micro_batches)};
-  shape.sharded_stage = stage;
+  if (spec.name() == "single") return shape;
+  if (spec.name() == "zero") shape.sharded_stage = spec.get("stage", 1);
+  if (spec.name() == "ddp") shape.compression.name = spec.get("compress", "");
+  if (shape.compression.name == "powersgd") shape.compression.rank = spec.get("rank", 2);
+  // An emulated step has no layers.
+  if (spec.get("sync-bn", false) && planned.emulation.step_ns == 0) shape.synced_layers = batch_norm_layers(model);
   return shape;
 }
 
 /// What a block costs, as its mode would measure it.
 std::vector<BlockCost> costs_of(const MachineCosts& costs, const StepShape& shape, int threads) {
   std::vector<BlockCost> list;
-  const auto pass = costs.pass(shape.rows, threads, shape.joins(), /*splits=*/false);
+  const auto pass = costs.pass(shape.rows, {.threads = threads, .joins = shape.pass_kind(threads).joins});
   for (size_t block = 0; block < pass.blocks.size(); ++block)
     list.push_back({1e3 * (pass.blocks[block].forward.alone + pass.blocks[block].backward.alone),
                     costs.activation_bytes[block] * static_cast<double>(shape.rows)});
@@ -80,7 +101,30 @@ bool holds(const StepShape& shape, int pipe_rank, size_t block) {
   });
 }
 
+struct Sent {
+  double first = 0, second = 0;
+};
+
+/// What is summed of a gradient.
+Sent sent_bytes(const Compression& compression, const ParameterFacts& parameter) {
+  const auto bytes = static_cast<double>(parameter.bytes);
+  if (compression.name == "fp16") return {.first = bytes / 2};
+  if (compression.name.empty() || !PowerSgd(compression.rank).compresses(parameter.sizes)) return {.first = bytes};
+  int64_t count = 1;
+  for (const int64_t size : parameter.sizes) count *= size;
+  const auto rows = static_cast<double>(parameter.sizes[0]);
+  const double columns = static_cast<double>(count) / rows;
+  return {.first = bytes * compression.rank / columns, .second = bytes * compression.rank / rows};
+}
+
 }  // namespace
+
+PassKind StepShape::pass_kind(int threads) const {
+  return {.threads = std::max(1, threads / mesh.replicas),
+          .joins = micro_batches > 1,
+          .splits = splits_backward,
+          .syncs = syncs()};
+}
 
 double held_bytes(const StepShape& shape, int pipe_rank, const std::vector<ParameterFacts>& parameters,
                   bool only_trained) {
@@ -94,18 +138,36 @@ double held_bytes(const StepShape& shape, int pipe_rank, const std::vector<Param
 std::vector<GradientBucket> gradient_buckets(const StepShape& shape, int pipe_rank,
                                              const std::vector<ParameterFacts>& parameters) {
   std::vector<int64_t> bytes;
-  std::vector<size_t> blocks;
+  std::vector<const ParameterFacts*> trained;
   for (const auto& one : parameters)
-    if (one.is_trained && holds(shape, pipe_rank, one.block)) bytes.push_back(one.bytes), blocks.push_back(one.block);
+    if (one.is_trained && holds(shape, pipe_rank, one.block)) bytes.push_back(one.bytes), trained.push_back(&one);
   std::vector<GradientBucket> buckets;
   for (const auto& members : assign_buckets(bytes)) {
     auto& bucket = buckets.emplace_back();
     for (const size_t member : members) {
+      const auto sent = sent_bytes(shape.compression, *trained[member]);
       bucket.bytes += static_cast<double>(bytes[member]);
-      bucket.blocks.push_back(blocks[member]);
+      bucket.sent_bytes += sent.first;
+      bucket.second_bytes += sent.second;
+      bucket.blocks.push_back(trained[member]->block);
     }
   }
   return buckets;
+}
+
+std::vector<ParameterUnit> parameter_units(const StepShape& shape, const std::vector<ParameterFacts>& parameters) {
+  const BlockRange all = shape.ranges.front();
+  if (shape.sharded_stage != 3) return {{.blocks = all}};
+  std::vector<int64_t> block_bytes(all.end, 0);
+  for (const auto& one : parameters) block_bytes[one.block] += one.bytes;
+  std::vector<ParameterUnit> units;
+  for (const auto& range : assign_units(block_bytes)) {
+    auto& unit = units.emplace_back(ParameterUnit{.blocks = range});
+    for (const auto& one : parameters)
+      if (range.first <= one.block && one.block < range.end)
+        (one.is_trained ? unit.trained_bytes : unit.frozen_bytes) += static_cast<double>(one.bytes);
+  }
+  return units;
 }
 
 std::vector<ParameterFacts> facts_of(const Model& model) {
@@ -113,28 +175,35 @@ std::vector<ParameterFacts> facts_of(const Model& model) {
   for (const auto& item : model.named_parameters()) {
     const auto& tensor = item.value();
     facts.push_back({block_of(model, item.key()), tensor.numel() * static_cast<int64_t>(tensor.element_size()),
-                     tensor.requires_grad()});
+                     tensor.requires_grad(), tensor.sizes().vec()});
   }
   return facts;
 }
 
-std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs) {
+std::string why_unpredictable(const PlannedMode& planned) {
   const Spec& spec = planned.spec;
   const std::string& name = spec.name();
-  if (planned.mesh.shards > 0) return std::nullopt;
-  if (name == "single") return of_copies(planned, model, 0);
-  if (name == "dp" && planned.mesh.gpus.empty())
+  if (planned.mesh.shards > 0) return "sums of --exact are not measured";
+  if (name == "dp") return planned.mesh.gpus.empty() ? "" : "GPUs are not measured";
+  if (name == "single" || name == "mp" || name == "pipeline") return "";
+  if (name != "ddp" && name != "zero") return "nothing is known of a mode of a plug-in";
+  if (spec.get("step-in-backward", false)) return "updates are not simulated in the middle of backward";
+  if (name == "ddp" && spec.has("local-steps")) return "steps that ranks take alone are not simulated";
+  if (name == "zero" && spec.get("stage", 1) == 3 && planned.emulation.step_ns > 0)
+    return "an emulated step gathers no parameters where a real one does";
+  return "";
+}
+
+std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs) {
+  if (!why_unpredictable(planned).empty()) return std::nullopt;
+  const std::string& name = planned.spec.name();
+  if (name == "mp" || name == "pipeline") return of_parts(planned, model, costs);
+  if (name == "dp")
     return StepShape{.mesh = planned.mesh,
                      .rows = divided(planned.batch_size, planned.mesh.replicas),
                      .ranges = {{0, model.blocks().size()}},
                      .schedules = {accumulation(1)}};
-  if (name == "mp" || name == "pipeline") return of_parts(planned, model, costs);
-  if (name != "ddp" && name != "zero") return std::nullopt;
-  if (spec.get("sync-bn", false) || spec.get("step-in-backward", false)) return std::nullopt;
-  if (name == "ddp" && spec.has("compress")) return std::nullopt;
-  const int stage = name == "zero" ? spec.get("stage", 1) : 0;
-  if (stage == 3) return std::nullopt;
-  return of_copies(planned, model, stage);
+  return of_copies(planned, model);
 }
 
 }  // namespace penstock::detail

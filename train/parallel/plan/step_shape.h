@@ -35,6 +35,7 @@ struct ParameterFacts {
   size_t block = 0;
   int64_t bytes = 0;
   bool is_trained = true;
+  std::vector<int64_t> sizes = {};
 };
 std::vector<ParameterFacts> facts_of(const Model& model);
 
@@ -47,8 +48,13 @@ struct StepShape {
   std::vector<Schedule> schedules = {};  // one entry per rank of a copy
   int sharded_stage = 0;                 // of ZeRO, over the copies
   bool splits_backward = false;
+  Compression compression = {};
+  std::vector<int> synced_layers = {};  // one entry per block: its BatchNorm layers, if they see the rows of all ranks
 
-  bool joins() const { return micro_batches > 1; }
+  bool syncs() const { return !synced_layers.empty(); }
+  bool in_lockstep() const { return syncs() || sharded_stage == 3; }
+  /// Of a rank with so many threads, which its replicas divide.
+  PassKind pass_kind(int threads) const;
 };
 
 /// The bytes of the parameters that the ranks with this place in a pipeline hold.
@@ -58,14 +64,27 @@ double held_bytes(const StepShape& shape, int pipe_rank, const std::vector<Param
 /// Gradients of such a rank that are summed together: their bytes, and the blocks of which they are.
 struct GradientBucket {
   double bytes = 0;
+  double sent_bytes = 0, second_bytes = 0;  // what is summed: the bytes, or in one or two rounds what stands for them
   std::vector<size_t> blocks = {};
 };
 std::vector<GradientBucket> gradient_buckets(const StepShape& shape, int pipe_rank,
                                              const std::vector<ParameterFacts>& parameters);
 
-/// None for a mode, or a key of it, of which nothing is known here: of plug-ins, and those that PARALLEL lists. With
-/// balance=time or memory the parts are those that `costs` give; null: not needed. Throws config_error as the mode
-/// does.
+/// Blocks whose parameters are gathered together by zero(stage=3).
+struct ParameterUnit {
+  BlockRange blocks;
+  double trained_bytes = 0, frozen_bytes = 0;
+
+  double bytes() const { return trained_bytes + frozen_bytes; }
+};
+/// In other modes a single one, of which nothing is gathered.
+std::vector<ParameterUnit> parameter_units(const StepShape& shape, const std::vector<ParameterFacts>& parameters);
+
+/// Why there is no prediction for a mode, or a key of it; empty: there is one.
+std::string why_unpredictable(const PlannedMode& planned);
+
+/// None where why_unpredictable() has a reason. With balance=time or memory the parts are those that `costs` give;
+/// null: not needed. Throws config_error as the mode does.
 std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs);
 
 }  // namespace detail

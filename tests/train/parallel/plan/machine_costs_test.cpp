@@ -25,7 +25,7 @@ MachineCosts costs_of(std::vector<PassCosts> passes) {
 }
 
 double forward_of(const MachineCosts& costs, int64_t rows, bool joins = false) {
-  const auto pass = costs.pass(rows, 1, joins, /*splits=*/false);
+  const auto pass = costs.pass(rows, {.joins = joins});
   EXPECT_EQ(pass.blocks[0].forward.beside, 2 * pass.blocks[0].forward.alone);
   return pass.blocks[0].forward.alone;
 }
@@ -48,16 +48,28 @@ TEST(MachineCostsTest, MicroBatchesThatJoinGradientsHaveTheirOwnTimes) {
 
 TEST(MachineCostsTest, WhatWasNotMeasuredIsRefused) {
   const auto costs = costs_of({pass_of(4, 5)});
-  EXPECT_THROW(costs.pass(4, /*threads=*/2, false, false), Error);
-  EXPECT_THROW(costs.pass(4, 1, false, /*splits=*/true), Error);
+  EXPECT_THROW(costs.pass(4, {.threads = 2}), Error);
+  EXPECT_THROW(costs.pass(4, {.splits = true}), Error);
+  EXPECT_THROW(costs.pass(4, {.syncs = true}), Error);
+  EXPECT_THROW(costs.compressed({.name = "fp16"}), Error);
 }
 
 TEST(MachineCostsTest, AFileGivesWhatWasWritten) {
   auto costs = costs_of({pass_of(4, 5), pass_of(16, 8, true)});
   costs.setting = "a \"model\"";
   costs.sum = {.seconds = 1, .seconds_per_byte = 2, .cores = 3};
+  costs.half_sum = {.seconds = 4};
+  costs.ring_gather = {.seconds = 5};
+  costs.compressions = {
+      {.compression = {.name = "powersgd", .rank = 2}, .start = Work::of(1), .turn = {}, .finish = {}}};
+  costs.passes.back().syncs = true;
   const auto text = to_json(costs);
-  EXPECT_EQ(to_json(costs_from_json(text, "file")), text);
+  const auto again = costs_from_json(text, "file");
+  EXPECT_EQ(to_json(again), text);
+  EXPECT_EQ(again.half_sum.seconds, 4);
+  EXPECT_EQ(again.ring_gather.seconds, 5);
+  EXPECT_EQ(again.compressed({.name = "powersgd", .rank = 2}).start.alone, 1);
+  EXPECT_TRUE(again.passes.back().syncs);
 }
 
 TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
@@ -71,7 +83,7 @@ TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
     return std::string("nothing");
   };
   EXPECT_THAT(said("{"), testing::StartsWith("m.json: "));
-  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 2"));
+  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 3"));
   auto costs = costs_of({pass_of(4, 5)});
   costs.passes.front().blocks.clear();
   EXPECT_THAT(said(to_json(costs)), testing::StartsWith("m.json: a pass of 4 rows has 0 blocks; expected"));
@@ -81,11 +93,14 @@ TEST(MachineCostsTest, RingsWaitForEachRankAndSharedMemoryForAllAtOnce) {
   MachineCosts costs;
   costs.ranks = 2;
   costs.shares_memory = true;
-  for (auto* cost : {&costs.sum, &costs.scatter, &costs.gather}) *cost = {.seconds = 1, .seconds_per_byte = 2};
+  for (auto* cost : {&costs.sum, &costs.half_sum, &costs.scatter, &costs.gather, &costs.ring_gather})
+    *cost = {.seconds = 1, .seconds_per_byte = 2};
   using enum MachineCosts::Collective;
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 4), 1 + 20);
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kGather, 10, 4), 1 + 20 * 1.5);
-  EXPECT_DOUBLE_EQ(costs.collective_seconds(kScatter, 10, 4), 3 + 20 * 1.5);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kHalfSum, 10, 4), 1 + 20);
+  for (const auto kind : {kScatter, kRingSum, kRingGather})
+    EXPECT_DOUBLE_EQ(costs.collective_seconds(kind, 10, 4), 3 + 20 * 1.5);
   costs.shares_memory = false;
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 4), 3 + 20 * 1.5);
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 2), 1 + 20);

@@ -1,0 +1,90 @@
+// Rank tasks: streams, collectives, and what a block takes.
+#include "train/parallel/plan/rank_tasks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::detail {
+
+double StepCase::trained_bytes_of_block(size_t block) const {
+  double bytes = 0;
+  for (const auto& one : parameters)
+    if (one.is_trained && one.block == block) bytes += static_cast<double>(one.bytes);
+  return bytes;
+}
+
+std::vector<int> StepCase::ranks_with(int pipe_rank) const {
+  std::vector<int> ranks;
+  for (int copy = 0; copy < shape.mesh.data; ++copy) ranks.push_back(shape.mesh.rank(copy, pipe_rank));
+  return ranks;
+}
+
+RankTasks::RankTasks(const StepCase& step)
+    : step_(step),
+      streams_per_rank_(kFirstWorker + static_cast<size_t>(step.planned.workers + step.shape.mesh.replicas)) {
+  if (!step.is_emulated()) pass_ = step.costs.pass(step.shape.rows, step.shape.pass_kind(step.planned.threads));
+  result_.of_ranks.resize(static_cast<size_t>(step.rank_count()));
+}
+
+size_t RankTasks::add(int rank, size_t stream, TaskKind kind, Task task) {
+  task.stream = static_cast<size_t>(rank) * streams_per_rank_ + stream;
+  result_.tasks.push_back(std::move(task));
+  result_.kinds.push_back(kind);
+  const size_t number = result_.tasks.size() - 1;
+  if (stream == kTraining) result_.of_ranks[static_cast<size_t>(rank)].push_back(number);
+  return number;
+}
+
+/// Ranks of a pipeline wait for each other, and with cold caches go on slower than a rank that never waits.
+size_t RankTasks::compute(int rank, Work work, std::vector<size_t> after) {
+  if (step_.shape.mesh.pipe > 1) work.alone = work.in_turn;
+  const double cores = step_.is_emulated() ? 0.0 : static_cast<double>(step_.planned.threads);
+  return add(rank, kTraining, TaskKind::kCompute, {.work = work, .cores = cores, .after = std::move(after)});
+}
+
+size_t RankTasks::wait_for(int rank, std::vector<size_t> after) {
+  return add(rank, kTraining, TaskKind::kCompute, {.cores = 0, .after = std::move(after)});
+}
+
+std::optional<size_t> RankTasks::over_network(int rank, double bytes, double delays, const std::vector<size_t>& after) {
+  const auto& net = step_.planned.emulation.network;
+  if (!net) return std::nullopt;
+  return add(rank, kLink, TaskKind::kMessage,
+             {.work = Work::of(bytes / net->bytes_per_second),
+              .cores = 0,
+              .latency = delays * 1e-9 * static_cast<double>(net->delay_ns),
+              .after = after});
+}
+
+std::vector<size_t> RankTasks::collective(Collective kind, const std::vector<int>& ranks, double bytes,
+                                          const std::vector<size_t>& after, double more, Stream stream) {
+  const double seconds = step_.costs.collective_seconds(kind, bytes, static_cast<int>(ranks.size())) + more;
+  const auto count = static_cast<double>(ranks.size());
+  std::vector<size_t> done;
+  for (const int rank : ranks) {
+    done.push_back(add(rank, stream, TaskKind::kSum, {.work = Work::of(seconds), .after = after}));
+    const double passes = MachineCosts::is_sum(kind) ? 2 : 1;  // around the ring
+    if (const auto link = over_network(rank, passes * bytes * (count - 1) / count, passes * (count - 1), after))
+      done.push_back(*link), result_.kinds[*link] = TaskKind::kSum;
+  }
+  return done;
+}
+
+Work RankTasks::block_work(Operation::Kind kind, size_t block, int part) const {
+  using enum Operation::Kind;
+  if (!pass_) {
+    const auto& shape = step_.shape;
+    const double thirds = kind == kBackward ? 2 : 1;
+    return Work::of(
+        1e-9 * static_cast<double>(step_.planned.emulation.step_ns) * thirds /
+        (3.0 * static_cast<double>(step_.block_count()) * shape.mesh.data * shape.mesh.replicas * shape.micro_batches));
+  }
+  const BlockWork& one = pass_->blocks[block];
+  if (kind == kForward) return one.forward;
+  if (kind == kBackward) return one.backward;
+  // The first part needs no gradient of its input, so that its second half is all of it.
+  if (part == 0) return kind == kInputGradient ? Work{} : one.backward;
+  return kind == kInputGradient ? one.input_gradient : one.weight_gradient;
+}
+
+}  // namespace penstock::detail
