@@ -1,6 +1,7 @@
 // SharedChannel: where records begin, and what is written before it is told.
 #include "train/comm/shared_channel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -12,6 +13,7 @@ namespace {
 constexpr uint64_t kRing = SharedChannel::kMemory - kCacheLine;
 
 constexpr uint64_t kMany = 16;  // messages; a schedule of as many micro-batches finds room without a wait
+constexpr uint64_t kUsual = uint64_t{64} << 10;  // bytes; a small message is followed by larger ones
 
 /// The bytes of a record: its head takes a cache line, and the message whole ones.
 uint64_t record_bytes(uint64_t message) { return kCacheLine + (message + kCacheLine - 1) / kCacheLine * kCacheLine; }
@@ -36,8 +38,8 @@ bool SharedChannel::write_now(int tag, std::span<const std::byte> message) {
   const uint64_t offset = place % kRing, rest = kRing - offset;
   // Until the reader has passed over the rest, the writer has the room before `offset` alone, of which `used` is
   // unread.
-  const bool has_room_there = offset >= 2 * used + kMany * bytes;
-  const bool goes_back = rest < bytes || has_room_there || (used == 0 && offset >= bytes);
+  const bool has_room_there = offset >= 2 * used + kMany * std::max(bytes, kUsual);
+  const bool goes_back = rest < bytes || has_room_there || (used == 0 && offset >= kRing / 2);
   if (used + bytes + (goes_back ? rest : 0) > kRing) return false;
   if (goes_back) {
     new (record(place)) Record{.bytes = rest, .tag = 0, .is_rest = 1};

@@ -13,8 +13,8 @@ namespace penstock::detail {
 ///
 ///     | tag, bytes | the message ...    | tag, bytes | the message | rest: passed over, the next one begins at 0
 ///
-/// One process writes and one reads; neither locks. When the ring is empty, or there is much room at its
-/// beginning, the writer goes back there, so that only the pages of some tens of messages are touched.
+/// One process writes and one reads; neither locks. When there is room for many messages at the beginning of the ring,
+/// the writer goes back there, so that only the pages of some tens of messages are touched.
 class SharedChannel {
  public:
   /// The bytes of memory that a channel takes. Its pages are touched as they are used.

@@ -47,6 +47,16 @@ SharedMessages::SharedMessages(Comm& comm, const SharedGroup& group, std::vector
     peers_.push_back({.out = channel(rank_, rank), .in = channel(rank, rank_)});
 }
 
+SharedMessages::~SharedMessages() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_one();
+  wake_all(bell(rank_));
+  if (thread_.joinable()) thread_.join();
+}
+
 std::atomic<uint32_t>& SharedMessages::bell(int rank) const {
   return *reinterpret_cast<std::atomic<uint32_t>*>(maps_[static_cast<size_t>(rank)].data());
 }
@@ -57,14 +67,33 @@ void SharedMessages::ring(int rank) {
 }
 
 SharedMessages::Handle SharedMessages::send(const torch::Tensor& tensor, int peer, int tag) {
-  auto transfer = std::make_shared<Transfer>(Transfer{.tensor = tensor.contiguous(), .peer = peer, .tag = tag});
+  auto transfer = std::make_shared<Transfer>(tensor.contiguous(), peer, tag);
+  const std::lock_guard lock(mutex_);
   peers_[static_cast<size_t>(peer)].sends.push_back(transfer);
-  progress_sends(peer);
+  if (!progress_sends(peer)) return transfer;
+  has_waiting_ = true;
+  changed_.notify_one();
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   return transfer;
 }
 
+/// Sends what found no room, whenever a peer has made some.
+void SharedMessages::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_ending_ || has_waiting_; });
+    if (is_ending_) return;
+    const uint32_t seen = bell(rank_).load();
+    has_waiting_ = progress_all_sends();
+    if (!has_waiting_) continue;
+    lock.unlock();
+    wait_while(bell(rank_), seen, kLook);
+    lock.lock();
+  }
+}
+
 SharedMessages::Handle SharedMessages::receive(const torch::Tensor& tensor, int peer, int tag) {
-  auto transfer = std::make_shared<Transfer>(Transfer{.tensor = tensor, .peer = peer, .tag = tag});
+  auto transfer = std::make_shared<Transfer>(tensor, peer, tag);
   auto& from = peers_[static_cast<size_t>(peer)];
   const auto early =
       std::find_if(from.set_aside.begin(), from.set_aside.end(), [tag](const SetAside& one) { return one.tag == tag; });
@@ -78,16 +107,23 @@ SharedMessages::Handle SharedMessages::receive(const torch::Tensor& tensor, int 
   return transfer;
 }
 
-void SharedMessages::progress_sends(int rank) {
+bool SharedMessages::progress_sends(int rank) {
   auto& to = peers_[static_cast<size_t>(rank)];
   bool has_written = false;
   for (; !to.sends.empty() && to.out.write(to.sends.front()->tag, bytes_of(to.sends.front()->tensor));
        to.sends.pop_front()) {
-    to.sends.front()->is_done = true;
     to.sends.front()->tensor.reset();
+    to.sends.front()->is_done = true;
     has_written = true;
   }
   if (has_written) ring(rank);
+  return !to.sends.empty();
+}
+
+bool SharedMessages::progress_all_sends() {
+  bool has_waiting = false;
+  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) has_waiting |= progress_sends(rank);
+  return has_waiting;
 }
 
 void SharedMessages::progress_receives(int rank) {
@@ -112,10 +148,11 @@ void SharedMessages::progress_receives(int rank) {
 }
 
 void SharedMessages::progress() {
-  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
-    progress_sends(rank);
-    progress_receives(rank);
+  {
+    const std::lock_guard lock(mutex_);
+    progress_all_sends();
   }
+  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) progress_receives(rank);
 }
 
 bool SharedMessages::is_done(const Transfer& transfer) {

@@ -4,10 +4,13 @@
 #include <torch/types.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "train/comm/comm.h"
@@ -17,8 +20,9 @@
 
 namespace penstock::detail {
 
-/// No thread takes part but those that send and wait: send() copies the message into the channel, and whoever waits for
-/// one copies it out. Through sockets, each of them wakes Gloo's threads several times, on the cores that compute.
+/// send() copies the message into the channel, and whoever waits for one copies it out. Through sockets, each of them
+/// wakes Gloo's threads several times, on the cores that compute. A thread of its own takes part only where a channel
+/// had no room: the rank that sent may wait elsewhere, for Gloo, while the peer waits for this message.
 ///
 /// Errors: wait() throws std::runtime_error when a rank has ended, or has not come within the time. Thread-safety: one
 /// thread at a time.
@@ -27,6 +31,10 @@ class SharedMessages {
   /// Collective over `comm`; both outlive this. Null at every rank unless all see the memory of all others, or where
   /// they are too many.
   static std::unique_ptr<SharedMessages> meet(Comm& comm, const SharedGroup& group);
+  /// What found no room until now is not sent any more.
+  ~SharedMessages();
+  SharedMessages(const SharedMessages&) = delete;
+  SharedMessages& operator=(const SharedMessages&) = delete;
 
   /// Whether messages of so many bytes are sent here; the others, of which a channel holds few, are not.
   static bool takes(size_t bytes) { return bytes <= SharedChannel::kLongest; }
@@ -35,7 +43,7 @@ class SharedMessages {
   struct Transfer {
     torch::Tensor tensor;
     int peer, tag;
-    bool is_done = false;
+    std::atomic<bool> is_done = false;
   };
   using Handle = std::shared_ptr<Transfer>;
 
@@ -60,8 +68,11 @@ class SharedMessages {
 
   SharedMessages(Comm& comm, const SharedGroup& group, std::vector<SharedMemory> maps);
   void progress();
-  void progress_sends(int rank);
+  /// Requires the lock. Returns whether some found no room.
+  bool progress_sends(int rank);
+  bool progress_all_sends();
   void progress_receives(int rank);
+  void run();
   /// That of `rank`: it changes when that one may go on.
   std::atomic<uint32_t>& bell(int rank) const;
   void ring(int rank);
@@ -70,6 +81,11 @@ class SharedMessages {
   int rank_;
   std::vector<SharedMemory> maps_;  // one entry per rank: its bell, and its channels to all others
   std::vector<Peer> peers_;         // one entry per rank
+
+  std::mutex mutex_;  // of all `out` and `sends`, and of what follows
+  std::condition_variable changed_;
+  bool is_ending_ = false, has_waiting_ = false;  // waiting: sends that found no room
+  std::thread thread_;                            // begins when a send finds none
 };
 
 }  // namespace penstock::detail
