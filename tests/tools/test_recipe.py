@@ -197,6 +197,19 @@ def test_a_pipeline_begins_with_the_filters_of_the_whole_network(cache, tmp_path
     assert (load_file(tmp_path / "single/model.safetensors")["residual3.1.norm.weight"] == 1).all()
 
 
+def test_a_recipe_needs_data_and_is_printed_without(cache, tmp_path):
+    for words in (["--recipe", "cifar10-94"], ["plan-modes", "--recipe", "cifar10-94"], ["--recipe", "cifar10-94", "--dry-run", "--nproc", 2]):
+        said = run(cache, *words, code=2, cwd=tmp_path).stderr
+        assert said == ("train: --recipe cifar10-94: without --data; expected a folder of packed data, or a source as image-folder:DIR "
+                        "(--print-config prints the flags without data)\n"), said
+    assert list(tmp_path.iterdir()) == []
+    options = json.loads(run(cache, "--recipe", "cifar10-94", "--print-config").stdout)
+    assert options["recipe"] == "cifar10-94" and options["arch"] == "airbench" and options["batch-size"] == 2000
+    # What is printed names no data either.
+    (tmp_path / "recipe.json").write_text(json.dumps(options))
+    assert ": without --data; " in run(cache, "--config", tmp_path / "recipe.json", code=2, cwd=tmp_path).stderr
+
+
 @pytest.fixture(scope="module", name="pictures")
 def a_fifth_of_cifar10(tmp_path_factory):
     """Every fifth picture of CIFAR-10 in class folders. The data are too large for the repository, so the test is skipped
