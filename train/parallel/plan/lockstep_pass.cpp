@@ -82,7 +82,7 @@ class LockstepPass {
     for (auto& arriving : gradients_.arriving) arriving.insert(arriving.end(), done.begin(), done.end());
   }
 
-  /// Of a few numbers each, of which the start of a collective alone counts. They have the stream of messages, because
+  /// A gather of a few numbers for each layer, whose bytes take no time. It is in the stream of messages, because
   /// no sum of gradients waits for them.
   void sync_layers(size_t block) {
     if (!step_.shape.syncs()) return;

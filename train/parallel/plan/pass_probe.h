@@ -39,7 +39,7 @@ class PassProbe {
   /// A run, after which the process has the memory that it needs: what the kernel gives and clears takes half as long
   /// as a pass.
   void warm();
-  /// Of more than a second: it is measured once, directly after it was made.
+  /// Whether a pass takes more than a second. Such a pass is measured once, directly after its construction.
   bool is_very_long() const;
   double extra_bytes() const { return extra_bytes_; }
   /// Takes about so long, or a trial of each kind if that is longer; passes of more than 0.3 s are measured by the

@@ -79,7 +79,7 @@ class RankMemory {
     return all + gradients * replicas + beside + (learns ? slots : 0) + mapped;
   }
 
-  /// Of zero(stage=3): two neighbours are whole at a time, and the gradients of two are on their way.
+  /// Bytes of the units that zero(stage=3) holds whole: two neighbours, and the gradients of two that are being sent.
   double units_at_once() const {
     const auto units = parameter_units(shape_, parameters_);
     double most = units.front().bytes() + units.front().trained_bytes;

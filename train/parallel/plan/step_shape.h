@@ -53,7 +53,7 @@ struct StepShape {
 
   bool syncs() const { return !synced_layers.empty(); }
   bool in_lockstep() const { return syncs() || sharded_stage == 3; }
-  /// Of a rank with so many threads, which its replicas divide.
+  /// What a pass of this step needs to have measured, where a rank has `threads` threads for all its replicas.
   PassKind pass_kind(int threads) const;
 };
 

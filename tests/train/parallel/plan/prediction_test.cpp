@@ -62,7 +62,7 @@ Prediction predicted(const PlannedMode& mode, const MachineCosts& costs, int64_t
 
 constexpr int64_t kMiB = 1 << 20;  // as much as a unit takes, the first bucket and the last one
 
-/// Of 512 x 512 numbers each.
+/// Each block has one trained matrix of 512 x 512 numbers.
 std::vector<ParameterFacts> matrices_of(size_t blocks) {
   auto parameters = parameters_of(blocks, kMiB);
   for (auto& parameter : parameters) parameter.sizes = {512, 512};
