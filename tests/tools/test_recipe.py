@@ -205,9 +205,24 @@ def test_a_recipe_needs_data_and_is_printed_without(cache, tmp_path):
     assert list(tmp_path.iterdir()) == []
     options = json.loads(run(cache, "--recipe", "cifar10-94", "--print-config").stdout)
     assert options["recipe"] == "cifar10-94" and options["arch"] == "airbench" and options["batch-size"] == 2000
-    # What is printed names no data either.
-    (tmp_path / "recipe.json").write_text(json.dumps(options))
-    assert ": without --data; " in run(cache, "--config", tmp_path / "recipe.json", code=2, cwd=tmp_path).stderr
+    assert options["data"] == "" and ": without --data; " in refused_config(cache, tmp_path, options)
+    # A file that names data does, also where the data are those of a run without any flags.
+    (tmp_path / "named.json").write_text(json.dumps({**options, "data": "digits"}))
+    assert json.loads(run(cache, "--config", tmp_path / "named.json", "--print-config").stdout)["data"] == "digits"
+
+
+def refused_config(cache, folder, options):
+    (folder / "recipe.json").write_text(json.dumps(options))
+    return run(cache, "--config", folder / "recipe.json", code=2, cwd=folder).stderr
+
+
+def test_a_run_of_a_recipe_on_the_digits_is_repeated_and_continued_from_its_folder(cache, tmp_path):
+    run(cache, "--recipe", "cifar10-94", "--data", "digits", "--arch", "lenet", "-b", 500, "--epochs", 1, "--augment", "crop(pad=2)",
+        "--layer-lr", "", "--optimizer", "sgd", "--lr", 0.1, "--device", "cpu", "--out", tmp_path / "a")
+    run(cache, "--config", tmp_path / "a/options.json", "--out", tmp_path / "b")
+    assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "b/model.safetensors").read_bytes()
+    run(cache, "--resume", tmp_path / "a", "--epochs", 2, "--out", tmp_path / "c")
+    assert summary(tmp_path / "c")["steps"] == 48
 
 
 @pytest.fixture(scope="module", name="pictures")

@@ -99,7 +99,9 @@ std::vector<std::string> with_config(const std::vector<std::string>& arguments,
   const std::string typed_recipe = typed_value(typed, "--recipe");
   auto replacing = recipe_flags(typed_recipe);
   replacing.insert(replacing.end(), typed.begin(), typed.end());
-  const auto usual = json::parse(to_json(options_of(recipe_flags(recipe_of(config, typed_recipe)))));
+  const std::string recipe = recipe_of(config, typed_recipe);
+  auto usual = json::parse(to_json(options_of(recipe_flags(recipe))));
+  if (!recipe.empty() || !typed_recipe.empty()) usual["data"] = "";  // a recipe has no data of its own
 
   std::vector<std::string> words{typed.front()};
   for (const auto& [key, value] : config.items()) {

@@ -364,6 +364,8 @@ TrainOptions parse_flags(int argc, char** argv) {
   refuse_mode_flags({argv + 1, argv + argc}, flag_names(app));
   read_earlier_flags(earlier, argv[0], values);
   read_earlier_flags(typed_recipe({argv, argv + argc}), argv[0], values);
+  // The embedded digits, on which `train` runs without flags, are not what any recipe is for.
+  if (!typed_value({argv, argv + argc}, "--recipe").empty() && earlier.empty()) options.data.clear();
   const std::string earlier_split = options.split;
   parse_command_line(app, argc, argv);
   check_recipe(app, options);

@@ -102,9 +102,8 @@ void check_recipe(const CLI::App& app, const TrainOptions& options) {
                               ", or --layer-lr for ", options.arch));
   if (app.count("--bias-decay") > 0 && options.bias_decay < 0)
     throw config_error(concat("--bias-decay is ", options.bias_decay, "; expected 0 or more and less than inf"));
-  // The embedded digits, on which `train` runs without flags, are not what any recipe is for.
   const bool opens_data = !options.prints_config && !options.prints_schedule;
-  if (!flags.empty() && opens_data && app.count("--data") == 0 && options.data == TrainOptions().data)
+  if (!options.recipe.empty() && opens_data && options.data.empty())
     throw config_error(concat("--recipe ", options.recipe, ": without --data; expected a folder of packed data, or a ",
                               "source as image-folder:DIR (--print-config prints the flags without data)"));
 }
