@@ -87,10 +87,6 @@ std::vector<PassCosts> measure_passes(Comm& comm, Model& model, const Loss& loss
     passes.push_back(std::make_unique<PassProbe>(comm, model, loss, options, request));
     if (passes.back()->is_very_long()) passes.back()->measure(exchange, 0);
   }
-  const auto largest = std::max_element(passes.begin(), passes.end(), [](const auto& one, const auto& other) {
-    return one->extra_bytes() < other->extra_bytes();
-  });
-  if (largest != passes.end()) (*largest)->warm();
   // In rounds, so that a minute in which the machine is slow is in all passes.
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round)
