@@ -178,6 +178,38 @@ void blurred_columns(const BlurPass& pass, const float* from, float* to) {
   }
 }
 
+/// Of the levels from `here` on: those of the rows above and below it are `width` levels away.
+HWY_INLINE V sharpened(const SharpenPass& pass, const float* here, int count) {
+  const D d;
+  const auto load = [&](ptrdiff_t offset) HWY_ATTR { return load_part(here + offset, count); };
+  const ptrdiff_t w = pass.width;
+  const V level = load(0), above = hn::Add(hn::Add(load(-w - 1), load(-w)), hn::Add(load(-w + 1), load(-1))),
+          below = hn::Add(hn::Add(load(1), load(w - 1)), hn::Add(load(w), load(w + 1)));
+  const V sum = hn::Add(hn::Add(above, below), hn::Mul(hn::Set(d, 5.f), level));
+  const V blurred = hn::Mul(sum, hn::Set(d, 1 / 13.f));
+  if (pass.rounding != Rounding::kNone)  // 13 is odd: there are no ties
+    return blended(level, cut(hn::Add(blurred, hn::Set(d, 0.5f))), pass.factor, pass.rounding);
+  const V own = hn::Mul(hn::Set(d, pass.factor), level);
+  return clamped(hn::Add(own, hn::Mul(hn::Set(d, 1 - pass.factor), blurred)));
+}
+
+/// `to` is another plane than `from`.
+void sharpened_rows(const SharpenPass& pass, const float* from, float* to) {
+  for (int row = 1; row + 1 < pass.height; ++row) {
+    const ptrdiff_t first = static_cast<ptrdiff_t>(row) * pass.width;
+    for_each_vector(1, pass.width - 1, [&](int column, int count) HWY_ATTR {
+      store_part(sharpened(pass, from + first + column, count), to + first + column, count);
+    });
+  }
+}
+
+void looked_up(const std::array<float, 256>& table, std::span<float> levels) {
+  for_each_part(0, levels.size(), [&](size_t first, int count) HWY_ATTR {
+    const VI level = hn::ConvertTo(DI(), load_part(&levels[first], count));
+    store_part(hn::GatherIndex(D(), table.data(), level), &levels[first], count);
+  });
+}
+
 }  // namespace penstock::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -191,6 +223,8 @@ HWY_EXPORT(point_steps_of);
 HWY_EXPORT(finished_rows_of);
 HWY_EXPORT(blurred_rows);
 HWY_EXPORT(blurred_columns);
+HWY_EXPORT(sharpened_rows);
+HWY_EXPORT(looked_up);
 
 float mean_grey(const ColorPlanes& planes, Rounding rounding) {
   const int64_t sum = HWY_DYNAMIC_DISPATCH(grey_sum_of)(planes, rounding);
@@ -216,6 +250,14 @@ void blur_along_rows(const BlurPass& pass, const float* from, float* to, std::ve
 
 void blur_along_columns(const BlurPass& pass, const float* from, float* to) {
   HWY_DYNAMIC_DISPATCH(blurred_columns)(pass, from, to);
+}
+
+void sharpen_inner(const SharpenPass& pass, const float* from, float* to) {
+  HWY_DYNAMIC_DISPATCH(sharpened_rows)(pass, from, to);
+}
+
+void look_up(const std::array<float, 256>& table, std::span<float> levels) {
+  HWY_DYNAMIC_DISPATCH(looked_up)(table, levels);
 }
 
 void finish_planes(const ColorPlanes& planes, const RenderJob& job) {

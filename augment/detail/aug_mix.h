@@ -11,11 +11,11 @@
 namespace penstock::detail {
 
 /// In the order of torchvision's AugMix. The last four are those that its all_ops adds.
-constexpr std::array kAugMixOps{PictureOp::kShearX,     PictureOp::kShearY,       PictureOp::kTranslateX,
-                                PictureOp::kTranslateY, PictureOp::kRotate,       PictureOp::kPosterize,
-                                PictureOp::kSolarize,   PictureOp::kAutoContrast, PictureOp::kEqualize,
-                                PictureOp::kBrightness, PictureOp::kColor,        PictureOp::kContrast,
-                                PictureOp::kSharpness};
+inline constexpr std::array kAugMixOps{PictureOp::kShearX,     PictureOp::kShearY,       PictureOp::kTranslateX,
+                                       PictureOp::kTranslateY, PictureOp::kRotate,       PictureOp::kPosterize,
+                                       PictureOp::kSolarize,   PictureOp::kAutoContrast, PictureOp::kEqualize,
+                                       PictureOp::kBrightness, PictureOp::kColor,        PictureOp::kContrast,
+                                       PictureOp::kSharpness};
 constexpr int kAugMixOpCount = 13, kAugMixFewOpCount = 9;
 constexpr int kAugMixBins = 10;
 

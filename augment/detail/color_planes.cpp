@@ -125,26 +125,6 @@ void take(const ColorStep& step, const ColorPlanes& planes, PointSteps& points) 
   if (step.op == ColorOp::kGaussianBlur) blur(planes, step.amount, step.kernel);
 }
 
-/// Replaces each level but the outermost ones by blended(level, blurred).
-template <class Blended>
-void blend_with_blurred(const ColorPlanes& planes, const Blended& blended) {
-  thread_local std::vector<float> copy;  // grows to the largest plane seen
-  const ptrdiff_t width = planes.width;
-  if (planes.height <= 2 || width <= 2) return;
-  for (int channel = 0; channel < planes.channels; ++channel) {
-    float* const plane = planes.plane(channel);
-    copy.assign(plane, plane + planes.pixels());
-    for (ptrdiff_t row = 1; row + 1 < planes.height; ++row) {
-      const float *above = copy.data() + (row - 1) * width, *here = above + width, *below = here + width;
-      for (ptrdiff_t i = 1; i + 1 < width; ++i) {
-        const float around = ((above[i - 1] + above[i]) + (above[i + 1] + here[i - 1])) +
-                             ((here[i + 1] + below[i - 1]) + (below[i] + below[i + 1]));
-        plane[row * width + i] = blended(here[i], (around + 5 * here[i]) * (1 / 13.f));
-      }
-    }
-  }
-}
-
 }  // namespace
 
 void stretch(const ColorPlanes& planes, Rounding rounding) {
@@ -155,7 +135,7 @@ void stretch(const ColorPlanes& planes, Rounding rounding) {
     const float least = found.least[channel], greatest = found.greatest[channel];
     if (least == greatest) continue;
     for (int level = 0; level < 256; ++level) table[level] = stretched_level(level, least, greatest, rounding);
-    for (float& level : std::span(planes.plane(channel), planes.pixels())) level = table[whole(level)];
+    look_up(table, {planes.plane(channel), planes.pixels()});
   }
 }
 
@@ -163,21 +143,19 @@ void equalize(const ColorPlanes& planes) {
   round_levels(planes);
   for (int channel = 0; channel < planes.channels; ++channel) {
     const std::span<float> levels(planes.plane(channel), planes.pixels());
-    const auto table = flat_table(histogram_of(levels), levels.size());
-    for (float& level : levels) level = table[whole(level)];
+    look_up(flat_table(histogram_of(levels), levels.size()), levels);
   }
 }
 
 void sharpen(const ColorPlanes& planes, float factor, Rounding rounding) {
-  if (rounding == Rounding::kNone) {
-    return blend_with_blurred(planes, [factor](float level, float blurred) {
-      return std::clamp(factor * level + (1 - factor) * blurred, 0.f, 255.f);
-    });
+  thread_local std::vector<float> copy;  // grows to the largest plane seen
+  if (rounding != Rounding::kNone) round_levels(planes);
+  if (planes.height <= 2 || planes.width <= 2) return;
+  for (int channel = 0; channel < planes.channels; ++channel) {
+    float* const plane = planes.plane(channel);
+    copy.assign(plane, plane + planes.pixels());
+    sharpen_inner({factor, rounding, planes.height, planes.width}, copy.data(), plane);
   }
-  round_levels(planes);
-  blend_with_blurred(planes, [factor, rounding](float level, float blurred) {
-    return blended_level(level, cut_level(blurred + 0.5f), factor, rounding);  // 13 is odd: there are no ties
-  });
 }
 
 void blur(const ColorPlanes& planes, float deviation, int kernel) {

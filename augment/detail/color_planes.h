@@ -42,6 +42,18 @@ void finish_planes(const ColorPlanes& planes, const RenderJob& job);
 /// With a rounding, levels are rounded before the blur and after it.
 void sharpen(const ColorPlanes& planes, float factor, Rounding rounding);
 
+/// What sharpen() does with the pixels of a plane of `height` x `width` levels that are not outermost: reads the levels
+/// and their neighbours from one plane and writes to another. Requires three rows and columns or more.
+struct SharpenPass {
+  float factor = 1;
+  Rounding rounding = Rounding::kNone;
+  int height = 0, width = 0;
+};
+void sharpen_inner(const SharpenPass& pass, const float* from, float* to);
+
+/// Replaces each level by that of the table. Requires whole levels, 0 to 255.
+void look_up(const std::array<float, 256>& table, std::span<float> levels);
+
 /// Rounds levels to whole numbers, then maps each channel so that its least level becomes 0 and its greatest 255, by
 /// stretched_level(). A channel whose levels are all equal stays as it is. Requires a rounding.
 void stretch(const ColorPlanes& planes, Rounding rounding);

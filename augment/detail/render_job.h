@@ -40,7 +40,7 @@ struct RenderJob {
   bool is_recolored = false;            // whether the colour matrix is not the identity
   std::array<float, 3> fill_level{};    // plan->fill after the colour matrix
   std::span<const PointStep> points{};  // applied after the colour matrix
-  Scaling normalization;
+  Scaling normalization{};
   Layout layout = Layout::kF32Nchw;
   void* output = nullptr;
 };
