@@ -7,6 +7,7 @@ import json
 from typing import Callable, NamedTuple, Tuple
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -16,6 +17,12 @@ from torch.optim import lr_scheduler, swa_utils
 from train_tool import run
 
 SIDE, CLASSES = 12, 10
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    """As the programs have them, whatever another file of tests has set: five steps at these rates make 2 % of rounding."""
+    torch.set_num_threads(2)
 
 
 def pictures(folder, count):
