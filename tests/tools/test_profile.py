@@ -236,7 +236,8 @@ def test_a_full_disk_is_one_line_and_keeps_the_model(cache, tmp_path):
     limit = 400_000
     done = run(cache, *RUN, "--profile", "--out", tmp_path / "run", code=3, restore_signals=False,
                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-    assert re.fullmatch(r"train: \S+/trace-rank-0\.json: File too large; expected to write .*\n", done.stderr)
+    said = re.sub(r"USDT:.* profiler_\w+\n", "", done.stderr)  # of LibTorch 2.15, whatever level its log has
+    assert re.fullmatch(r"train: \S+/trace-rank-0\.json: File too large; expected to write .*\n", said), said
     assert (tmp_path / "run/model.safetensors").exists() and not list((tmp_path / "run").glob("trace*"))
 
 

@@ -57,7 +57,7 @@ struct Compression {
 /// second one, and at the end. What the ranks tell each other comes on top.
 struct CompressionCosts {
   Compression compression;
-  Work start, turn, finish;
+  Work start{}, turn{}, finish{};
 };
 
 /// Everything that a prediction needs to know of a machine, with one model, size of pictures and optimiser.
