@@ -32,8 +32,8 @@ def split_sizes(cut, counts=(1, 2, 4, 8, 16, 32), schedule="gpipe"):
 
 SETTINGS = {
     "lenet": (["-a", "lenet", "-b", "64", "--data", "digits(count=6400)"], "1,2,4", "20",
-              ["single", "ddp", "zero", "zero(stage=2)", "mp", "pipeline", "pipeline(balance=time,schedule=zero-bubble)", "pipeline(data=2)",
-               *split_sizes("conv2", (2, 8, 32))]),
+              ["single", "ddp", "zero", "zero(stage=2)", "ddp(local-steps=4)", "ddp(local-steps=4,outer=nesterov)", "mp", "pipeline",
+               "pipeline(balance=time,schedule=zero-bubble)", "pipeline(data=2)", *split_sizes("conv2", (2, 8, 32))]),
     "resnet18": (["-a", "resnet18", "-b", "64", "--data", "digits(count=384,size=64)"], "1,2,4", "1",
                  ["single", "ddp", "zero", "zero(stage=2)", "mp(balance=time)", "pipeline", "pipeline(balance=time)",
                   "pipeline(balance=time,schedule=zero-bubble)", "pipeline(balance=time,schedule=zb-v)",

@@ -30,10 +30,10 @@ def predictions(cache, tmp_path, machine, *flags):
 
 
 def test_the_last_line_is_the_command_of_the_fastest_whose_run_says_how_far_off_that_was(cache, tmp_path, machine):
-    done = run(cache, *PLAN, "--machine", machine, "--modes", "single,ddp,ddp(local-steps=4)", "--nproc", "1,2")
-    assert "plan-modes: no prediction of ddp(local-steps=4) with 2 ranks: steps that ranks take alone are not" in done.stderr
+    done = run(cache, *PLAN, "--machine", machine, "--modes", "single,ddp,ddp(step-in-backward=true)", "--nproc", "1,2")
+    assert "plan-modes: no prediction of ddp(step-in-backward=true) with 2 ranks: updates are not simulated in" in done.stderr
     table, (said, command) = rows_of(done.stdout), done.stdout.splitlines()[-2:]
-    assert [row[0] for row in table][-1] == "ddp(local-steps=4)" and table[-1][4] == "no prediction"
+    assert [row[0] for row in table][-1] == "ddp(step-in-backward=true)" and table[-1][4] == "no prediction"
     assert said.startswith(f"fastest: {table[0][0]} with {table[0][1]} rank")
     words = shlex.split(command)
     assert words[0] == "train" and words[words.index("--mode") + 1] == table[0][0]

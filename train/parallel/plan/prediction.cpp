@@ -76,7 +76,8 @@ class RankMemory {
     // What stands for the gradients, or what earlier steps have left out of them; and the gradients as they are, in
     // steps that measure the error.
     const double beside = compression.empty() ? 0 : trained + (compression == "fp16" ? trained / 2 : trained);
-    return all + gradients * replicas + beside + (learns ? slots : 0) + mapped;
+    const double outer = shape_.outer_slots * trained;
+    return all + gradients * replicas + beside + (learns ? slots : 0) + mapped + outer;
   }
 
   /// Bytes of the units that zero(stage=3) holds whole: two neighbours, and the gradients of two that are being sent.
@@ -162,9 +163,10 @@ class RankMemory {
 
 Prediction predict(const PlannedMode& planned, const StepShape& shape, const MachineCosts& costs,
                    const std::vector<ParameterFacts>& parameters) {
-  constexpr int kMeasured = 3;
+  constexpr int kLeast = 3;
+  const int period = std::max(1, shape.local_steps), measured = (kLeast + period - 1) / period * period;
   const int warm_up = planned.prefetch + 2;
-  const auto steps = tasks_of({planned, shape, costs, parameters}, warm_up + kMeasured);
+  const auto steps = tasks_of({planned, shape, costs, parameters}, warm_up + measured);
   const auto times = run_tasks(steps.tasks, costs.cores);
   const auto end_of = [&](size_t step) {
     double end = 0;
@@ -172,7 +174,7 @@ Prediction predict(const PlannedMode& planned, const StepShape& shape, const Mac
     return end;
   };
   const double from = end_of(static_cast<size_t>(warm_up) - 1), all = end_of(steps.last_tasks.size() - 1) - from;
-  Prediction prediction{.step_seconds = all / kMeasured};
+  Prediction prediction{.step_seconds = all / measured};
   Waits first;
   for (size_t rank = 0; rank < steps.of_ranks.size(); ++rank) {
     const Waits waits = waits_of(steps, times, steps.of_ranks[rank], from, from + all);

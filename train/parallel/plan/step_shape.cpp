@@ -42,6 +42,12 @@ StepShape of_copies(const PlannedMode& planned, const Model& model) {
   if (spec.name() == "single") return shape;
   if (spec.name() == "zero") shape.sharded_stage = spec.get("stage", 1);
   if (spec.name() == "ddp") shape.compression.name = spec.get("compress", "");
+  if (spec.name() == "ddp" && spec.has("local-steps")) {
+    constexpr int kMost = 1000;  // a meeting in more steps is less than can be measured
+    shape.local_steps = std::min(spec.get("local-steps", 1), kMost);
+    const bool is_nesterov = spec.get("outer", "sgd") == "nesterov";
+    shape.outer_slots = is_nesterov ? 2 : spec.get("outer-rate", 1.0) != 1 ? 1 : 0;
+  }
   if (shape.compression.name == "powersgd") shape.compression.rank = spec.get("rank", 2);
   // An emulated step has no layers.
   if (spec.get("sync-bn", false) && planned.emulation.step_ns == 0) shape.synced_layers = batch_norm_layers(model);
@@ -188,7 +194,6 @@ std::string why_unpredictable(const PlannedMode& planned) {
   if (name == "single" || name == "mp" || name == "pipeline") return "";
   if (name != "ddp" && name != "zero") return "nothing is known of a mode of a plug-in";
   if (spec.get("step-in-backward", false)) return "updates are not simulated in the middle of backward";
-  if (name == "ddp" && spec.has("local-steps")) return "steps that ranks take alone are not simulated";
   if (name == "zero" && spec.get("stage", 1) == 3 && planned.emulation.step_ns > 0)
     return "an emulated step gathers no parameters where a real one does";
   return "";

@@ -20,7 +20,8 @@ class StepBuilder {
       : tasks_(step), step_(step), planned_(step.planned), shape_(step.shape), costs_(step.costs) {}
 
   StepTasks build(int steps) {
-    for (int step = 0; step < steps; ++step) add_step();
+    for (int step = 1; step <= steps; ++step)
+      add_step(/*meets=*/shape_.local_steps > 0 && step % shape_.local_steps == 0);
     return std::move(tasks_.tasks());
   }
 
@@ -29,7 +30,7 @@ class StepBuilder {
   const Schedule& schedule_of(int rank) const {
     return shape_.schedules[static_cast<size_t>(shape_.mesh.pipe_rank(rank))];
   }
-  void add_step() {
+  void add_step(bool meets) {
     start_of_rank_.clear();
     for (int rank = 0; rank < rank_count(); ++rank) start_of_rank_.push_back(begin_rank(rank));
     if (shape_.mesh.replicas > 1) return add_replicas();
@@ -40,7 +41,7 @@ class StepBuilder {
     last_gradient_.assign(static_cast<size_t>(rank_count()), std::nullopt);
     pending_.assign(static_cast<size_t>(rank_count()), {});
     add_operations();
-    vote(add_update(tasks_, {.pending = pending_}));
+    vote(add_update(tasks_, {.pending = pending_, .meets = meets}));
   }
 
   /// Its batch, and gradients that are 0.

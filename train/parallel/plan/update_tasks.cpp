@@ -17,11 +17,12 @@ class UpdateTasks {
   }
 
   std::vector<size_t> add() {
-    if (step_.has_copies() && shape_.sharded_stage < 3)
+    if (step_.has_copies() && shape_.sharded_stage < 3 && shape_.local_steps == 0)
       for (int pipe_rank = 0; pipe_rank < shape_.mesh.pipe; ++pipe_rank) add_sums(pipe_rank);
     if (!shape_.compression.name.empty()) add_second_round();
     for (int rank = 0; rank < step_.rank_count(); ++rank)
       ends_.push_back(tasks_.compute(rank, update_work(rank), sums_[static_cast<size_t>(rank)]));
+    if (gradients_.meets) meet();
     if (shape_.sharded_stage == 1 || shape_.sharded_stage == 2)
       for (int pipe_rank = 0; pipe_rank < shape_.mesh.pipe; ++pipe_rank) add_gathers(pipe_rank);
     return ends_;
@@ -75,6 +76,7 @@ class UpdateTasks {
     if (!shape_.compression.name.empty()) work += step_.costs.compressed(shape_.compression).finish * bytes;
     if (step_.is_emulated()) return work;
     if (shape_.sharded_stage == 2) work += step_.costs.touch * bytes;  // gradients into buckets
+    if (shape_.local_steps > 0) work += step_.costs.touch * bytes;     // gradients become those of the own rows
     return work + step_.costs.update * (bytes * share);
   }
 
@@ -87,6 +89,21 @@ class UpdateTasks {
       done.insert(done.end(), gathered.begin(), gathered.end());
     }
     for (const int rank : ranks) ends_[static_cast<size_t>(rank)] = tasks_.wait_for(rank, done);
+  }
+
+  /// Each rank puts its parameters where its gradients were, and takes the mean or an outer step from there.
+  void meet() {
+    const auto ranks = step_.ranks_with(0);
+    const Work moved = step_.is_emulated() ? Work{} : step_.costs.touch * step_.trained_bytes(0);
+    std::vector<size_t> given, summed;
+    for (const int rank : ranks) given.push_back(tasks_.compute(rank, moved, {ends_[static_cast<size_t>(rank)]}));
+    double skew = tasks_.skew();
+    for (const auto& bucket : gradient_buckets(shape_, 0, step_.parameters)) {
+      const auto sum = tasks_.collective(Collective::kSum, ranks, bucket.bytes, given, std::exchange(skew, 0));
+      summed.insert(summed.end(), sum.begin(), sum.end());
+    }
+    for (const int rank : ranks)
+      ends_[static_cast<size_t>(rank)] = tasks_.compute(rank, moved * (1.0 + shape_.outer_slots), summed);
   }
 
   RankTasks& tasks_;

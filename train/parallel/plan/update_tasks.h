@@ -11,10 +11,12 @@ namespace penstock::detail {
 struct Gradients {
   GradientTasks pending = {};                      // those that no sum has yet
   std::vector<std::vector<size_t>> arriving = {};  // one entry per rank: sums that are on their way already
+  bool meets = false;                              // after steps that ranks have taken alone
 };
 
 /// Sums over the copies bucket by bucket, in one or two rounds where they are compressed; the update; gathers of what
-/// each rank has updated. Returns the last task of each rank.
+/// each rank has updated. Or the update of each rank alone, and where it `meets` the sum of what they have come to.
+/// Returns the last task of each rank.
 std::vector<size_t> add_update(RankTasks& tasks, const Gradients& gradients);
 
 /// What a rank computes after the backward of a block, before its gradients can be sent.

@@ -193,6 +193,21 @@ TEST(PredictionTest, LayersOfBatchNormAreCountedBlockByBlock) {
   EXPECT_THAT(layers_of("ddp(sync-bn=true)", {.step_ns = 1'000'000}), testing::IsEmpty());  // a wait has no layers
 }
 
+TEST(PredictionTest, RanksThatTakeStepsAloneWaitForASumNowAndThen) {
+  auto costs = ideal_machine(block_count(), 100);
+  costs.sum.seconds_per_byte = 0.5 / kMiB;
+  costs.touch = Work::of(1.0 / kMiB);
+  const double blocks = static_cast<double>(block_count()), compute = 3 * blocks;
+  // Gradients become 0, and those of the own rows; before a meeting parameters take their place, and then the mean.
+  const double step = compute + 2 * blocks, meeting = 0.5 * blocks + 2 * blocks;
+  EXPECT_NEAR(predicted(planned("ddp(local-steps=1)", 2, 1, 2), costs, kMiB).step_seconds, step + meeting, 1e-6);
+  EXPECT_NEAR(predicted(planned("ddp(local-steps=2)", 2, 1, 2), costs, kMiB).step_seconds, step + meeting / 2, 1e-6);
+  const auto outer = predicted(planned("ddp(local-steps=5,outer=nesterov)", 2, 1, 2), costs, kMiB);
+  EXPECT_NEAR(outer.step_seconds, step + (meeting + 2 * blocks) / 5, 1e-6);
+  const auto mean = predicted(planned("ddp(local-steps=5)", 2, 1, 2), costs, kMiB);
+  EXPECT_NEAR(outer.rank_bytes.front() - mean.rank_bytes.front(), 2 * blocks * kMiB, 1e-6);
+}
+
 TEST(PredictionTest, AVoteIsWaitedForOneStepLater) {
   auto costs = ideal_machine(block_count(), 100);
   const double compute = 3.0 * static_cast<double>(block_count());
@@ -297,7 +312,7 @@ TEST(PredictionTest, MemoryHasParametersAndWhatIsAlive) {
 
 TEST(PredictionTest, ModesOfWhichNothingIsKnownHaveAReasonAndNoShape) {
   const auto costs = ideal_machine(5, 1);
-  for (const char* mode : {"ddp(local-steps=4)", "zero(step-in-backward=true)", "a-plug-in"}) {
+  for (const char* mode : {"ddp(step-in-backward=true)", "zero(step-in-backward=true)", "a-plug-in"}) {
     EXPECT_NE(why_unpredictable(planned(mode, 2, 1, 4)), "") << mode;
     EXPECT_FALSE(shape_of_step(planned(mode, 2, 1, 4), lenet(), &costs)) << mode;
   }
