@@ -81,10 +81,12 @@ def measure(options, name, out):
 
 
 def step_seconds(folder):
-    """Median over the records, without the first one, in which kernels are prepared."""
+    """Median over the records, without the first one, in which kernels are prepared, and those of the first three steps, after which the heap
+    has its shape; of fewer steps, the last one."""
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    steps = [record for record in records if record["kind"] == "step"][1:]
-    return statistics.median((record["load_ms"] + record["update_ms"]) * 1e-3 for record in steps)
+    steps = [record for record in records if record["kind"] == "step"]
+    settled = [record for record in steps[1:] if record["step"] > 3] or steps[-1:]
+    return statistics.median((record["load_ms"] + record["update_ms"]) * 1e-3 for record in settled)
 
 
 def round_results(out):
