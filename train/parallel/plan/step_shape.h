@@ -49,8 +49,8 @@ struct StepShape {
   int sharded_stage = 0;                 // of ZeRO, over the copies
   bool splits_backward = false;
   Compression compression = {};
-  int local_steps = 0;      // that ranks take alone before they meet; 0: they sum every gradient
-  int outer_slots = 0;      // of the optimiser by which they meet; each has the bytes of the parameters
+  int local_steps = 0;                  // that ranks take alone before they meet; 0: they sum every gradient
+  int outer_slots = 0;                  // of the optimiser by which they meet; each has the bytes of the parameters
   std::vector<int> synced_layers = {};  // one entry per block: its BatchNorm layers, if they see the rows of all ranks
 
   bool syncs() const { return !synced_layers.empty(); }
