@@ -178,7 +178,8 @@ void blurred_columns(const BlurPass& pass, const float* from, float* to) {
   }
 }
 
-/// Of the levels from `here` on: those of the rows above and below it are `width` levels away.
+/// The new levels of `count` pixels of a row, the first one at `here`. The pixels above and below them lie pass.width
+/// levels before and after them.
 HWY_INLINE V sharpened(const SharpenPass& pass, const float* here, int count) {
   const D d;
   const auto load = [&](ptrdiff_t offset) HWY_ATTR { return load_part(here + offset, count); };

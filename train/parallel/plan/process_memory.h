@@ -9,7 +9,8 @@ namespace penstock::detail {
 /// Where the kernel does not let a process do so, later peaks are too high.
 double restart_peak();
 
-/// Page faults of this process so far, which the kernel answered with cleared memory.
+/// How often this process has touched a page that it did not have, without a read from a disk: minor faults, as
+/// getrusage(2) counts them. Most are memory that the kernel has cleared for it.
 int64_t pages_of_kernel();
 
 }  // namespace penstock::detail
