@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predictions of `train plan-modes` beside what runs take: writes the tables and the chart of docs/reports/modes.md.
 
-    .venv/bin/python bench/train/predicted.py lenet resnet18 resnet18-more resnet18-224        the machine must be idle; a quarter of an hour
+    .venv/bin/python bench/train/predicted.py lenet resnet18 resnet18-224        the machine must be idle; ten minutes a round
 
 In each round the machine is measured once, before any mode runs; then each row runs, and its steps after the first ones
 count: the median over the records of metrics.jsonl. A table has the medians over --rounds of what was predicted and of what
@@ -31,18 +31,16 @@ def split_sizes(cut, counts=(1, 2, 4, 8, 16, 32), schedule="gpipe"):
 
 
 SETTINGS = {
-    "lenet": (["-a", "lenet", "-b", "64", "--data", "digits(count=6400)"], "1,2,4", "20",
+    "lenet": (["-a", "lenet", "-b", "64", "--data", "digits(count=19200)"], "1,2,4", "20",
               ["single", "ddp", "zero", "zero(stage=2)", "ddp(local-steps=4)", "ddp(local-steps=4,outer=nesterov)", "mp", "pipeline",
                "pipeline(balance=time,schedule=zero-bubble)", "pipeline(data=2)", *split_sizes("conv2", (2, 8, 32))]),
-    "resnet18": (["-a", "resnet18", "-b", "64", "--data", "digits(count=384,size=64)"], "1,2,4", "1",
-                 ["single", "ddp", "zero", "zero(stage=2)", "mp(balance=time)", "pipeline", "pipeline(balance=time)",
+    # Compression measures its error in every step that is printed, at the cost of a sum: one of 4.
+    "resnet18": (["-a", "resnet18", "-b", "64", "--data", "digits(count=768,size=64)"], "1,2,4", "4",
+                 ["single", "ddp", "ddp(compress=fp16)", "ddp(compress=powersgd)", "ddp(sync-bn=true)", "zero", "zero(stage=2)",
+                  "zero(stage=3)", "zero(stage=3,sync-bn=true)", "mp(balance=time)", "pipeline", "pipeline(balance=time)",
                   "pipeline(balance=time,schedule=zero-bubble)", "pipeline(balance=time,schedule=zb-v)",
                   "pipeline(balance=time,schedule=dualpipe-v)", "pipeline(data=2)", *split_sizes("layer2")]),
-    # Compression measures its error in every step that is printed, at the cost of a sum: one of 8.
-    "resnet18-more": (["-a", "resnet18", "-b", "64", "--data", "digits(count=1536,size=64)"], "1,2", "8",
-                      ["single", "ddp", "zero(stage=3)", "ddp(compress=fp16)", "ddp(compress=powersgd)", "ddp(sync-bn=true)",
-                       "zero(stage=3,sync-bn=true)"]),
-    "resnet18-224": (["-a", "resnet18", "-b", "32", "--data", "digits(count=96,size=224)"], "1,2", "1",
+    "resnet18-224": (["-a", "resnet18", "-b", "32", "--data", "digits(count=160,size=224)"], "1,2", "1",
                      ["single", "ddp", "mp(balance=time)", "pipeline(balance=time)"]),
 }  # fmt: skip
 COMMON = ["--epochs", "1", "--device", "cpu", "--threads", "1", "--workers", "1", "--eval-at-end"]

@@ -59,9 +59,9 @@ def test_another_machine_is_a_file_with_other_numbers(cache, tmp_path, machine):
     few = predictions(cache, tmp_path, machine, *flags)
     costs["cores"] = 64
     costs["load"] = {"alone": 0, "beside": 0, "in_turn": 0}
-    for name in ("sum", "message"):
-        costs[name] = {"seconds": 0, "seconds_per_byte": 0, "cores": 1}
-    costs["vote_seconds"] = 0
+    costs["message"] = {"seconds": 0, "seconds_per_byte": 0, "cores": 1}
+    for collective in costs["collectives"]:
+        collective["sum"] = collective["vote"] = costs["message"]
     file = tmp_path / "large.json"
     file.write_text(json.dumps(costs))
     many = predictions(cache, tmp_path, file, *flags)

@@ -68,7 +68,7 @@ detail::MachineCosts measure_machine(const PlanOptions& options, const std::vect
   auto words = arguments;
   words.insert(words.end(), {"--measure-into", file.string()});
   const int most = *std::max_element(options.ranks.begin(), options.ranks.end());
-  const int ranks = std::max(2, std::min(usable_cores(), most));
+  const int ranks = std::max(2, std::min(2 * usable_cores(), most));
   const auto end = run_ranks(local_ranks(ranks, words));
   if (end.code != 0) throw device_error(concat("plan-modes: measuring has failed: ", end.cause));
   return detail::costs_from_json(read_text(file), file.string());

@@ -76,9 +76,9 @@ std::vector<Plan> plans_of(const PlanOptions& options, const std::function<void(
   return plans;
 }
 
-/// What the predictions need. Of more micro-batches than eight, eight tell as much.
+/// What the predictions need. Of more micro-batches than four, four tell as much.
 PlanNeeds needs_of(const std::vector<Plan>& plans, const Model& model) {
-  constexpr int kMostMicroBatches = 8;
+  constexpr int kMostMicroBatches = 4;
   PlanNeeds needs;
   auto& [passes, compressions] = needs;
   for (const auto& [row, planned] : plans) {

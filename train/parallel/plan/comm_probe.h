@@ -6,9 +6,11 @@
 
 namespace penstock::detail {
 
-/// Collective, of two ranks or more. Writes `ranks`, `shares_memory`, and what sums, gathers, a reduce-scatter and
-/// a message take, as lines through 64 KiB and 8 MiB, and a vote: seconds of this rank, cores of all ranks
-/// together.
-void measure_collectives(Comm& comm, MachineCosts& costs);
+/// Collective, of two ranks or more, as the next one: what sums, gathers, a reduce-scatter and a vote take. Seconds of
+/// this rank, cores of all ranks together.
+CollectiveCosts measure_collectives(Comm& comm);
+
+/// Between the ranks 0 and 1.
+LineCost measure_messages(Comm& comm);
 
 }  // namespace penstock::detail

@@ -36,7 +36,7 @@ class LockstepPass {
     if (index + 1 < units_.size()) start_gather(index + 1);
     const auto [first, end] = units_[index].blocks;
     for (size_t block = first; block < end; ++block) {
-      auto work = tasks_.block_work(Operation::Kind::kForward, block, 0);
+      auto work = tasks_.block_work(Operation::Kind::kForward, block, 0, /*is_last=*/true);
       if (block + 1 == step_.block_count()) work += tasks_.loss_work();
       compute(work);
       sync_layers(block);
@@ -49,7 +49,7 @@ class LockstepPass {
     if (index > 0) start_gather(index - 1);
     const auto [first, end] = units_[index].blocks;
     for (size_t block = end; block-- > first;) {
-      compute(tasks_.block_work(Operation::Kind::kBackward, block, 0) + packing_work(step_, block));
+      compute(tasks_.block_work(Operation::Kind::kBackward, block, 0, /*is_last=*/true) + packing_work(step_, block));
       sync_layers(block);
       for (const int rank : ranks_)
         gradients_.pending[static_cast<size_t>(rank)][block] = last_[static_cast<size_t>(rank)];

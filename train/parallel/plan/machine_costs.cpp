@@ -2,6 +2,7 @@
 #include "train/parallel/plan/machine_costs.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -15,18 +16,19 @@ using Json = nlohmann::json;
 
 // In this namespace, where the library looks for them. The names in the file are those of the members.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside, in_turn)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient, joined)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, syncs, blocks, loss, skew, extra_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineCost, seconds, seconds_per_byte, cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Compression, name, rank)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompressionCosts, compression, start, turn, finish)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveCosts, ranks, sum, half_sum, gather, ring_gather, scatter, vote)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activation_bytes, output_bytes, picture_bytes,
-                                   update, touch, compressions, sum, half_sum, gather, ring_gather, scatter, message,
-                                   ranks, shares_memory, vote_seconds, load, base_bytes, evaluation_bytes)
+                                   update, touch, compressions, collectives, message, shares_memory, load, base_bytes,
+                                   evaluation_bytes)
 
 namespace {
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 /// `low` and `high` were measured; never less than nothing.
 Work between(const Work& low, const Work& high, double place) {
@@ -47,7 +49,7 @@ PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
   for (size_t block = 0; block < pass.blocks.size(); ++block) {
     const BlockWork &a = low.blocks[block], &b = high.blocks[block];
     pass.blocks[block] = {at(a.forward, b.forward), at(a.backward, b.backward), at(a.input_gradient, b.input_gradient),
-                          at(a.weight_gradient, b.weight_gradient)};
+                          at(a.weight_gradient, b.weight_gradient), at(a.joined, b.joined)};
   }
   pass.loss = at(low.loss, high.loss);
   pass.skew = at(Work::of(low.skew), Work::of(high.skew)).alone;
@@ -61,22 +63,39 @@ bool MachineCosts::is_sum(Collective kind) {
   return kind == Collective::kSum || kind == Collective::kHalfSum || kind == Collective::kRingSum;
 }
 
+const CollectiveCosts& MachineCosts::measured_for(int rank_count) const {
+  return *std::min_element(collectives.begin(), collectives.end(), [rank_count](const auto& a, const auto& b) {
+    return std::abs(a.ranks - rank_count) < std::abs(b.ranks - rank_count);
+  });
+}
+
+const LineCost& MachineCosts::cost_of(const CollectiveCosts& measured, Collective kind) {
+  using enum Collective;
+  if (kind == kSum) return measured.sum;
+  if (kind == kHalfSum) return measured.half_sum;
+  if (kind == kGather) return measured.gather;
+  if (kind == kRingGather) return measured.ring_gather;
+  return kind == kVote ? measured.vote : measured.scatter;
+}
+
 double MachineCosts::collective_seconds(Collective kind, double bytes, int rank_count) const {
   using enum Collective;
-  const auto& cost = kind == kSum          ? sum
-                     : kind == kHalfSum    ? half_sum
-                     : kind == kGather     ? gather
-                     : kind == kRingGather ? ring_gather
-                                           : scatter;
-  const double count = rank_count, measured = ranks;
+  const auto& measured = measured_for(rank_count);
+  const auto& cost = cost_of(measured, kind);
+  const double count = rank_count, ranks = measured.ranks;
   const auto ring = [](double n) { return (n - 1) / n; };
   // Around a ring, a rank waits for each of the others once, and copies what they have. In shared memory all meet at
   // once; sums read and write all bytes, whatever the ranks.
   const bool is_shared = kind == kSum || kind == kHalfSum || kind == kGather;
   const bool goes_around = !shares_memory || !is_shared;
-  const double copies = kind == kGather || goes_around ? ring(count) / ring(measured) : 1;
-  const double waits = goes_around ? (count - 1) / (measured - 1) : 1;
+  const double copies = kind == kGather || goes_around ? ring(count) / ring(ranks) : 1;
+  const double waits = goes_around ? (count - 1) / (ranks - 1) : 1;
   return cost.seconds * waits + cost.seconds_per_byte * bytes * copies;
+}
+
+double MachineCosts::collective_cores(Collective kind, int rank_count) const {
+  const auto& measured = measured_for(rank_count);
+  return cost_of(measured, kind).cores / measured.ranks;
 }
 
 PassCosts MachineCosts::pass(int64_t rows, const PassKind& kind) const {
@@ -123,6 +142,10 @@ MachineCosts costs_from_json(const std::string& text, const std::string& where) 
     const size_t blocks = costs.activation_bytes.size();
     if (blocks == 0 || costs.output_bytes.size() != blocks || costs.cores < 1)
       throw corrupt_error(concat(where, ": has no blocks or cores; expected what --save-machine writes"));
+    const auto is_alone = [](const auto& one) { return one.ranks < 2; };
+    if (costs.collectives.empty() || std::any_of(costs.collectives.begin(), costs.collectives.end(), is_alone))
+      throw corrupt_error(
+          concat(where, ": has no collectives of two ranks or more; expected what --save-machine ", "writes"));
     for (const auto& pass : costs.passes)
       if (pass.blocks.size() != blocks || pass.rows < 1)
         throw corrupt_error(concat(where, ": a pass of ", pass.rows, " rows has ", pass.blocks.size(),

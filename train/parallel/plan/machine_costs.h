@@ -17,6 +17,7 @@ namespace penstock::detail {
 struct BlockWork {
   Work forward, backward;
   Work input_gradient, weight_gradient;  // the halves of a backward; 0 where they were not measured
+  Work joined = {};  // of backward, for each micro-batch, but all of it in the last one: see WeightGradients
 };
 
 /// What was measured of passes beside their numbers of rows.
@@ -46,6 +47,14 @@ struct LineCost {
   double at(double bytes) const { return seconds + bytes * seconds_per_byte; }
 };
 
+/// By the bytes of the tensor, over `ranks` ranks. Ring gathers are of tensors outside of the memory that ranks share,
+/// half sums of numbers of 16 bits; scatters, which Gloo makes of a sum, are outside of shared memory as well.
+struct CollectiveCosts {
+  int ranks = 2;
+  LineCost sum = {}, half_sum = {}, gather = {}, ring_gather = {}, scatter = {};
+  LineCost vote = {};  // of the sum of few bytes by which ranks agree to go on, once per step
+};
+
 /// How ranks send gradients in fewer bytes.
 struct Compression {
   std::string name;  // "fp16" or "powersgd"; empty: they are sent as they are
@@ -70,21 +79,20 @@ struct MachineCosts {
   double picture_bytes = 0;              // of a row that goes into the first block
   Work update, touch;  // per byte of parameters: the update; setting gradients to 0 and adding to them
   std::vector<CompressionCosts> compressions;
-  // By the bytes of the tensor; sums and gathers over `ranks` ranks. `half_sum` is of numbers of 16 bits, `ring_gather`
-  // of tensors outside of the memory that ranks share. Sums outside of it are `scatter`, which Gloo makes of a sum.
-  LineCost sum, half_sum, gather, ring_gather, scatter, message;
-  int ranks = 2;
+  std::vector<CollectiveCosts> collectives = std::vector<CollectiveCosts>(1);  // one or more, by numbers of ranks
+  LineCost message;                                                            // by the bytes of the tensor
   bool shares_memory = false;   // ranks sum in memory that they share; otherwise around a ring
-  double vote_seconds = 0;      // of the sum by which ranks agree to go on, once per step
   Work load;                    // a worker of the loader, for a row
   double base_bytes = 0;        // of a rank's process without tensors
   double evaluation_bytes = 0;  // of a row of an evaluation, beyond what passes have left in the process
 
   /// Those around the ring are of tensors outside of the memory that ranks share.
-  enum class Collective { kSum, kHalfSum, kRingSum, kScatter, kGather, kRingGather };
+  enum class Collective { kSum, kHalfSum, kRingSum, kScatter, kGather, kRingGather, kVote };
   static bool is_sum(Collective kind);
   /// Seconds of a collective over `rank_count` ranks, from the moment at which all of them have come to it.
   double collective_seconds(Collective kind, double bytes, int rank_count) const;
+  /// Cores that one rank uses meanwhile.
+  double collective_cores(Collective kind, int rank_count) const;
 
   /// For micro-batches of `rows` rows. Between the measured numbers of rows, and beyond them, it is linear in rows.
   /// Throws config_error if nothing was measured with so many threads, or no halves or synced layers where they are
@@ -92,6 +100,11 @@ struct MachineCosts {
   PassCosts pass(int64_t rows, const PassKind& kind) const;
   /// Throws config_error if it was not measured.
   const CompressionCosts& compressed(const Compression& compression) const;
+
+ private:
+  /// The one whose number of ranks is the nearest.
+  const CollectiveCosts& measured_for(int rank_count) const;
+  static const LineCost& cost_of(const CollectiveCosts& measured, Collective kind);
 };
 
 std::string to_json(const MachineCosts& costs);

@@ -77,8 +77,9 @@ class Pass {
 
   size_t block_count() const { return model_.blocks().size(); }
 
-  /// `exchange` null: without other ranks.
-  Trial run(bool splits, Exchange* exchange = nullptr) {
+  /// `exchange` null: without messages and sums. With `turns`, each forward and each backward waits for its turn, as in
+  /// a pipeline.
+  Trial run(bool splits, Exchange* exchange = nullptr, Turns* turns = nullptr) {
     Trial trial{.blocks = std::vector<Trial::Block>(model_.blocks().size())};
     for (auto& parameter : parameters_) parameter.mutable_grad().reset();
     WeightGradients joined;
@@ -88,8 +89,12 @@ class Pass {
     const WeightGradients::Scope scope(count > 1 ? &joined : nullptr);
     for (int m = 0; m < count; ++m) {
       const RowScope rows(BatchRows{});
+      if (turns) turns->take();
+      auto gradient = forward(trial);
+      if (turns) turns->pass_on(), turns->take();
       joined.begin_backward(/*is_last=*/m + 1 == count);
-      splits ? split(forward(trial), trial) : backward(forward(trial), trial);
+      splits ? split(std::move(gradient), trial) : backward(std::move(gradient), trial);
+      if (turns) turns->pass_on();
       places_.clear();
     }
     for (auto& block : trial.blocks)
@@ -139,7 +144,8 @@ class Pass {
       const int64_t start_ns = now_ns();
       output.backward(gradient);
       output.reset();
-      trial.blocks[block].backward += seconds_since(start_ns);
+      trial.blocks[block].last_backward = seconds_since(start_ns);
+      trial.blocks[block].backward += trial.blocks[block].last_backward;
       gradient = input.grad();
       if (exchange_ && block == middle() + 1) exchange_->message(gradient);
     }
@@ -162,7 +168,8 @@ class Pass {
       rest[block]->finish(parameters_);
       rest[block].reset();
       places_[block].output.reset();
-      trial.blocks[block].weight_gradient += seconds_since(start_ns);
+      trial.blocks[block].last_weight_gradient = seconds_since(start_ns);
+      trial.blocks[block].weight_gradient += trial.blocks[block].last_weight_gradient;
     }
     if (places_.front().output.requires_grad()) places_.front().output.backward(gradient);
   }
@@ -180,6 +187,23 @@ class Pass {
   Exchange* exchange_ = nullptr;  // messages during this run
 };
 
+namespace {
+
+/// The mean of several micro-batches, and the last one of them: what that one takes longer, per micro-batch.
+double longer_in_last(double mean, double last, int micro_batches) {
+  return micro_batches > 1 ? std::max(0.0, (last - mean) / (micro_batches - 1)) : 0;
+}
+
+}  // namespace
+
+double Trial::Block::joined_backward(int micro_batches) const {
+  return longer_in_last(backward, last_backward, micro_batches);
+}
+
+double Trial::Block::joined_weight_gradient(int micro_batches) const {
+  return longer_in_last(weight_gradient, last_weight_gradient, micro_batches);
+}
+
 PassProbe::PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options,
                      const PassRequest& request)
     : comm_(comm), request_(request), pass_(std::make_unique<Pass>(model, loss, options, request)) {
@@ -190,7 +214,7 @@ PassProbe::PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOpti
     const int64_t start_ns = now_ns();
     pass_->run(/*splits=*/false);
     seconds_ = std::max(agreed(comm_, seconds_since(start_ns)), 1e-6);
-    if (is_very_long() && !is_again) break;  // preparing kernels took little of it
+    if (seconds_ > 2 * kVeryLong && !is_again) break;  // preparing kernels and memory took the smaller part of it
   }
   extra_bytes_ = std::max(0.0, static_cast<double>(peak_resident_bytes()) - before);
 }
@@ -215,14 +239,14 @@ void PassProbe::measure(Exchange& exchange, double seconds) {
   constexpr int kMost = 40;
   at::set_num_threads(request_.threads);
   const bool is_long = seconds_ > kLong;
-  if (++round_count_ == 1) settle();
+  if (++round_count_ == 1 && !is_very_long()) settle();
   if (is_long && round_count_ > 2) return;
   const double of_one = (is_long ? 2 : 2 + comm_.world_size()) * seconds_;
   const int count = std::clamp(static_cast<int>(seconds / of_one), 1, kMost);
   for (const bool splits : {false, true}) {
     if (splits && !request_.splits) continue;
-    (splits ? halves_ : whole_).add(comm_, count, /*in_turn=*/!is_long, [&](Company company) {
-      return pass_->run(splits, company == Company::kBeside ? &exchange : nullptr);
+    (splits ? halves_ : whole_).add(comm_, count, /*in_turn=*/!is_long, [&](Company company, Turns* turns) {
+      return pass_->run(splits, company == Company::kBeside ? &exchange : nullptr, turns);
     });
   }
 }
@@ -241,10 +265,16 @@ PassCosts PassProbe::costs(double sum_seconds) const {
   for (size_t block = 0; block < costs.blocks.size(); ++block) {
     auto& one = costs.blocks[block];
     one.forward = whole_.typical([&](const Trial& trial) { return trial.blocks[block].forward; });
-    one.backward = whole_.typical([&](const Trial& trial) { return trial.blocks[block].backward; });
+    const int count = request_.micro_batches;
+    one.joined = whole_.typical([&](const Trial& trial) { return trial.blocks[block].joined_backward(count); });
+    one.backward = whole_.typical(
+        [&](const Trial& trial) { return trial.blocks[block].backward - trial.blocks[block].joined_backward(count); });
     if (!request_.splits) continue;
     one.input_gradient = halves_.typical([&](const Trial& trial) { return trial.blocks[block].input_gradient; });
-    one.weight_gradient = halves_.typical([&](const Trial& trial) { return trial.blocks[block].weight_gradient; });
+    one.weight_gradient = halves_.typical([&](const Trial& trial) {
+      const auto& of = trial.blocks[block];
+      return of.weight_gradient - of.joined_weight_gradient(count);
+    });
   }
   return costs;
 }
@@ -253,7 +283,7 @@ double measure_evaluation(Model& model, const Loss& loss, const ProbeOptions& op
   if (options.evaluated_rows == 0 || options.passes.empty()) return 0;
   Pass pass(model, loss, options, options.passes.front());
   restart_peak();
-  for (int i = 0; i < 2; ++i) pass.run(/*splits=*/false);
+  pass.run(/*splits=*/false);
   const double before = static_cast<double>(peak_resident_bytes());
   at::NoGradGuard no_grad;
   const RowScope rows(std::nullopt);

@@ -21,6 +21,11 @@ namespace detail {
 struct Trial {
   struct Block {
     double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+    double last_backward = 0, last_weight_gradient = 0;  // of the last micro-batch
+
+    /// What the last of several micro-batches takes longer, per micro-batch.
+    double joined_backward(int micro_batches) const;
+    double joined_weight_gradient(int micro_batches) const;
   };
   std::vector<Block> blocks;
   double loss = 0;
@@ -32,7 +37,7 @@ class Pass;
 /// One pass, measured several times. All calls are collective over two ranks or more.
 class PassProbe {
  public:
-  /// Makes two passes, or a single one if it takes more than a second, and keeps the memory that they take.
+  /// Makes two passes, or a single one if it takes more than two seconds, and keeps the memory that they take.
   PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options, const PassRequest& request);
   ~PassProbe();
 
@@ -40,8 +45,8 @@ class PassProbe {
   bool is_very_long() const;
   double extra_bytes() const { return extra_bytes_; }
   /// Takes about so long, or a trial of each kind if that is longer; passes of more than 0.3 s are measured by the
-  /// first two calls alone, and not in turn. The first call runs the pass up to five times, or for three
-  /// seconds, before any trial.
+  /// first two calls alone, and not in turn. The first call runs a pass that is not very long up to five times, or for
+  /// three seconds, before any trial.
   void measure(Exchange& exchange, double seconds);
   /// At rank 0, after measure(); elsewhere nothing of use. A sum of all gradients takes `sum_seconds`.
   PassCosts costs(double sum_seconds) const;

@@ -28,13 +28,15 @@ constexpr double kShort = 0.1;  // seconds for measuring what takes milliseconds
 
 /// What each of some parts takes that run one after the other.
 std::vector<Work> measured_parts(Comm& comm, const std::vector<std::function<void()>>& parts) {
-  const auto timed = [&](Company = Company::kAlone) {
+  const auto timed = [&](Company = Company::kAlone, Turns* turns = nullptr) {
     std::vector<double> seconds;
+    if (turns) turns->take();
     for (const auto& run : parts) {
       const int64_t start_ns = now_ns();
       run();
       seconds.push_back(seconds_since(start_ns));
     }
+    if (turns) turns->pass_on();
     return seconds;
   };
   timed();
@@ -127,10 +129,8 @@ CompressionCosts measure_compression(Comm& comm, const Model& model, const Compr
   return {compression, works[0] * (1 / bytes), works[1] * (1 / bytes), works[2] * (1 / bytes)};
 }
 
-}  // namespace
-
-MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options) {
-  MachineCosts costs;
+/// By ranks that have a core each, or two that share one.
+void measure_computing(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options, MachineCosts& costs) {
   costs.picture_bytes = sizeof(float);
   for (const int64_t size : options.picture) costs.picture_bytes *= static_cast<double>(size);
   double parameter_bytes = 0;
@@ -151,17 +151,35 @@ MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOption
     }
   }
   costs.base_bytes = static_cast<double>(resident_bytes()) - parameter_bytes;
-  measure_collectives(comm, costs);
+  costs.collectives.push_back(measure_collectives(comm));
+  costs.message = measure_messages(comm);
   measure_update(comm, model, options, costs);
   for (const auto& compression : options.compressions)
     costs.compressions.push_back(measure_compression(comm, model, compression));
   const double activations = std::accumulate(costs.activation_bytes.begin(), costs.activation_bytes.end(), 0.0);
   const double trained = trained_bytes(model);
-  for (auto of_pass : measure_passes(comm, model, loss, options, costs.sum.at(trained))) {
+  for (auto of_pass : measure_passes(comm, model, loss, options, costs.collectives.front().sum.at(trained))) {
     of_pass.extra_bytes = std::max(0.0, of_pass.extra_bytes - activations * static_cast<double>(of_pass.rows));
     costs.passes.push_back(std::move(of_pass));
   }
   costs.evaluation_bytes = measure_evaluation(model, loss, options, costs.picture_bytes);
+}
+
+}  // namespace
+
+MachineCosts probe(Comm& all, Model& model, const Loss& loss, const ProbeOptions& options) {
+  MachineCosts costs;
+  costs.collectives.clear();
+  costs.shares_memory = all.backend().find("shared memory") != std::string::npos;
+  const int ranks = all.world_size(), computing = std::max(2, std::min(usable_cores(), ranks));
+  if (ranks <= computing) {
+    measure_computing(all, model, loss, options, costs);
+    return costs;
+  }
+  const auto group = all.split(all.rank() < computing ? 0 : 1);
+  if (all.rank() < computing) measure_computing(*group, model, loss, options, costs);
+  all.barrier();
+  costs.collectives.push_back(measure_collectives(all));
   return costs;
 }
 

@@ -12,10 +12,11 @@ class Model;
 
 namespace detail {
 
-/// Collective over two ranks or more, which are the processes that compute beside each other: rank 0 measures alone
-/// while the others wait, and then with all of them. At rank 0 the costs without `setting`, `cores` and `load`;
-/// elsewhere nothing of use. Changes the model's weights.
-MachineCosts probe(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options);
+/// Collective over two ranks or more. As many of them as there are cores, and two at least, compute beside each other:
+/// rank 0 measures alone while the others wait, and then with them. Collectives are measured over these, and over all
+/// ranks. At rank 0 the costs without `setting`, `cores` and `load`; elsewhere nothing of use. Changes the model's
+/// weights.
+MachineCosts probe(Comm& all, Model& model, const Loss& loss, const ProbeOptions& options);
 
 }  // namespace detail
 }  // namespace penstock

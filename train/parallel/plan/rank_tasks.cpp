@@ -35,9 +35,7 @@ size_t RankTasks::add(int rank, size_t stream, TaskKind kind, Task task) {
   return number;
 }
 
-/// Ranks of a pipeline wait for each other, and with cold caches go on slower than a rank that never waits.
 size_t RankTasks::compute(int rank, Work work, std::vector<size_t> after) {
-  if (step_.shape.mesh.pipe > 1) work.alone = work.in_turn;
   const double cores = step_.is_emulated() ? 0.0 : static_cast<double>(step_.planned.threads);
   return add(rank, kTraining, TaskKind::kCompute, {.work = work, .cores = cores, .after = std::move(after)});
 }
@@ -59,10 +57,11 @@ std::optional<size_t> RankTasks::over_network(int rank, double bytes, double del
 std::vector<size_t> RankTasks::collective(Collective kind, const std::vector<int>& ranks, double bytes,
                                           const std::vector<size_t>& after, double more, Stream stream) {
   const double seconds = step_.costs.collective_seconds(kind, bytes, static_cast<int>(ranks.size())) + more;
+  const double cores = step_.costs.collective_cores(kind, static_cast<int>(ranks.size()));
   const auto count = static_cast<double>(ranks.size());
   std::vector<size_t> done;
   for (const int rank : ranks) {
-    done.push_back(add(rank, stream, TaskKind::kSum, {.work = Work::of(seconds), .after = after}));
+    done.push_back(add(rank, stream, TaskKind::kSum, {.work = Work::of(seconds), .cores = cores, .after = after}));
     const double passes = MachineCosts::is_sum(kind) ? 2 : 1;  // around the ring
     if (const auto link = over_network(rank, passes * bytes * (count - 1) / count, passes * (count - 1), after))
       done.push_back(*link), result_.kinds[*link] = TaskKind::kSum;
@@ -70,7 +69,7 @@ std::vector<size_t> RankTasks::collective(Collective kind, const std::vector<int
   return done;
 }
 
-Work RankTasks::block_work(Operation::Kind kind, size_t block, int part) const {
+Work RankTasks::block_work(Operation::Kind kind, size_t block, int part, bool is_last) const {
   using enum Operation::Kind;
   if (!pass_) {
     const auto& shape = step_.shape;
@@ -80,11 +79,12 @@ Work RankTasks::block_work(Operation::Kind kind, size_t block, int part) const {
         (3.0 * static_cast<double>(step_.block_count()) * shape.mesh.data * shape.mesh.replicas * shape.micro_batches));
   }
   const BlockWork& one = pass_->blocks[block];
+  const Work joined = is_last ? one.joined * static_cast<double>(step_.shape.micro_batches) : Work{};
   if (kind == kForward) return one.forward;
-  if (kind == kBackward) return one.backward;
+  if (kind == kBackward) return one.backward + joined;
   // The first part needs no gradient of its input, so that its second half is all of it.
-  if (part == 0) return kind == kInputGradient ? Work{} : one.backward;
-  return kind == kInputGradient ? one.input_gradient : one.weight_gradient;
+  if (kind == kInputGradient) return part == 0 ? Work{} : one.input_gradient;
+  return (part == 0 ? one.backward : one.weight_gradient) + joined;
 }
 
 }  // namespace penstock::detail

@@ -66,8 +66,8 @@ class RankTasks {
   std::vector<size_t> collective(Collective kind, const std::vector<int>& ranks, double bytes,
                                  const std::vector<size_t>& after, double more = 0, Stream stream = kSums);
 
-  /// For a micro-batch: a block of `part`, and the loss.
-  Work block_work(Operation::Kind kind, size_t block, int part) const;
+  /// For a micro-batch: a block of `part`, and the loss. `is_last`: no other operation adds to the block's gradients.
+  Work block_work(Operation::Kind kind, size_t block, int part, bool is_last) const;
   Work loss_work() const { return pass_ ? pass_->loss : Work{}; }
   /// Seconds that the sum after a pass takes longer, because ranks do not come to it at once.
   double skew() const { return pass_ ? pass_->skew : 0; }

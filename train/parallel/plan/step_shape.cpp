@@ -59,7 +59,7 @@ std::vector<BlockCost> costs_of(const MachineCosts& costs, const StepShape& shap
   std::vector<BlockCost> list;
   const auto pass = costs.pass(shape.rows, {.threads = threads, .joins = shape.pass_kind(threads).joins});
   for (size_t block = 0; block < pass.blocks.size(); ++block)
-    list.push_back({1e3 * (pass.blocks[block].forward.alone + pass.blocks[block].backward.alone),
+    list.push_back({1e3 * (pass.blocks[block].forward + pass.blocks[block].backward + pass.blocks[block].joined).alone,
                     costs.activation_bytes[block] * static_cast<double>(shape.rows)});
   return list;
 }

@@ -87,6 +87,14 @@ class StepBuilder {
     }
   }
 
+  /// No later operation adds to the gradients of the same part.
+  static bool is_last_of_chunk(const Schedule& schedule, size_t place) {
+    return std::none_of(
+        schedule.begin() + static_cast<std::ptrdiff_t>(place) + 1, schedule.end(), [&](const auto& later) {
+          return later.chunk == schedule[place].chunk && (later.kind == kBackward || later.kind == kWeightGradient);
+        });
+  }
+
   bool is_at(int rank, int part) const { return shape_.placement.rank_of(part) == shape_.mesh.pipe_rank(rank); }
   int last_part() const { return shape_.placement.part_count() - 1; }
 
@@ -101,38 +109,38 @@ class StepBuilder {
       const bool takes = part > 0 && !is_at(rank, part - 1);
       if (takes && !activations_.contains(key(part))) return false;
       const auto input = takes ? receive(rank, activations_[key(part)]) : std::vector<size_t>();
-      const size_t task = tasks_.compute(rank, work_of(operation, blocks, part), input);
+      const size_t task = tasks_.compute(rank, work_of(kForward, blocks, part), input);
       if (part < last_part() && !is_at(rank, part + 1)) activations_[key(part + 1)] = send(rank, part, task);
       return true;
     }
     const bool takes = operation.kind != kWeightGradient && part < last_part() && !is_at(rank, part + 1);
     if (takes && !gradients_.contains(key(part))) return false;
     if (operation.recomputes && operation.kind != kWeightGradient)
-      tasks_.compute(rank, work_of({.kind = kForward}, blocks, part));
-    const size_t task = add_backward(rank, operation, blocks, part,
-                                     takes ? receive(rank, gradients_[key(part)]) : std::vector<size_t>());
+      tasks_.compute(rank, work_of(kForward, blocks, part));
+    const size_t task =
+        add_backward(rank, place, blocks, part, takes ? receive(rank, gradients_[key(part)]) : std::vector<size_t>());
     if (operation.kind != kWeightGradient && part > 0 && !is_at(rank, part - 1))
       gradients_[key(part - 1)] = send_gradient(rank, part, task);
     return true;
   }
 
-  Work work_of(const Operation& operation, const BlockRange& blocks, int part) const {
+  Work work_of(Operation::Kind kind, const BlockRange& blocks, int part, bool is_last = false) const {
     Work work;
     for (size_t block = blocks.first; block < blocks.end; ++block)
-      work += tasks_.block_work(operation.kind, block, part);
-    if (operation.kind == kForward && blocks.end == step_.block_count()) work += tasks_.loss_work();
+      work += tasks_.block_work(kind, block, part, is_last);
+    if (kind == kForward && blocks.end == step_.block_count()) work += tasks_.loss_work();
     return work;
   }
 
   /// From the last block to the first one, where sums wait for the gradients of each; otherwise in one.
-  size_t add_backward(int rank, const Operation& operation, const BlockRange& blocks, int part,
-                      std::vector<size_t> after) {
-    const bool adds = operation.kind != kInputGradient;
-    if (!step_.has_copies() || !adds) return tasks_.compute(rank, work_of(operation, blocks, part), std::move(after));
-    const bool is_last = operation.micro_batch + 1 == shape_.micro_batches;
+  size_t add_backward(int rank, size_t place, const BlockRange& blocks, int part, std::vector<size_t> after) {
+    const Operation& operation = schedule_of(rank)[place];
+    const bool adds = operation.kind != kInputGradient, is_last = is_last_of_chunk(schedule_of(rank), place);
+    if (!step_.has_copies() || !adds)
+      return tasks_.compute(rank, work_of(operation.kind, blocks, part, is_last), std::move(after));
     size_t task = 0;
     for (size_t block = blocks.end; block-- > blocks.first; after.clear()) {
-      auto work = tasks_.block_work(operation.kind, block, part);
+      auto work = tasks_.block_work(operation.kind, block, part, is_last);
       if (is_last) work += packing_work(step_, block);
       task = tasks_.compute(rank, work, after);
       pending_[static_cast<size_t>(rank)][block] = task;
@@ -195,9 +203,12 @@ class StepBuilder {
     due_votes_ = std::exchange(votes_, {});
     tasks_.tasks().last_tasks.push_back(ends);
     if (rank_count() == 1) return;
+    constexpr auto kVote = RankTasks::Collective::kVote;
     for (int rank = 0; rank < rank_count(); ++rank)
-      votes_.push_back(
-          tasks_.add(rank, kMessages, TaskKind::kSum, {.work = Work::of(costs_.vote_seconds), .after = ends}));
+      votes_.push_back(tasks_.add(rank, kMessages, TaskKind::kSum,
+                                  {.work = Work::of(costs_.collective_seconds(kVote, /*bytes=*/0, rank_count())),
+                                   .cores = costs_.collective_cores(kVote, rank_count()),
+                                   .after = ends}));
   }
 
   /// One rank, whose threads have a copy of the model each. They add gradients and update a share each.
@@ -215,10 +226,11 @@ class StepBuilder {
     size_t last = start_of_rank_.front();
     if (is_emulated) last = copy_to_replicas(last);
     Work forward;
-    for (size_t block = blocks.first; block < blocks.end; ++block) forward += tasks_.block_work(kForward, block, 1);
+    for (size_t block = blocks.first; block < blocks.end; ++block)
+      forward += tasks_.block_work(kForward, block, 0, true);
     last = on_each(forward, last);
     if (!is_emulated) last = tasks_.compute(0, tasks_.loss_work() * static_cast<double>(replicas));
-    last = on_each(work_of({.kind = kBackward}, blocks, 1), last);
+    last = on_each(work_of(kBackward, blocks, 0, /*is_last=*/true), last);
     if (is_emulated) last = copy_to_replicas(last);
     const double bytes = step_.trained_bytes(0), share = 1.0 / static_cast<double>(replicas);
     // Each adds its share of all replicas' gradients, and changes its share of the parameters.

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/parallel/plan/core_queues.h"
 
 namespace penstock::detail {
 namespace {
@@ -14,7 +15,13 @@ namespace {
 class TaskRun {
  public:
   TaskRun(const std::vector<Task>& tasks, double cores)
-      : tasks_(tasks), cores_(cores), times_(tasks.size()), ready_(tasks.size()), missing_(tasks.size()) {
+      : tasks_(tasks),
+        cores_(cores),
+        queues_(cores),
+        times_(tasks.size()),
+        ready_(tasks.size()),
+        missing_(tasks.size()),
+        wakers_(tasks.size()) {
     needed_by_.resize(tasks.size());
     for (size_t i = 0; i < tasks.size(); ++i) {
       streams_[tasks[i].stream].tasks.push_back(i);
@@ -39,10 +46,14 @@ class TaskRun {
   struct Stream {
     std::vector<size_t> tasks;
     size_t next = 0;
+    double free_since = 0;  // when its last task ended
+    size_t core = 0;        // of its last task
     bool is_busy = false;
+    bool is_cold = false;  // after a wait, it has done nothing yet
   };
   struct Running {
     size_t task;
+    bool is_cold;
     double left = 1;   // share of the task
     double speed = 0;  // shares per second
   };
@@ -56,28 +67,36 @@ class TaskRun {
       ++stream.next;
       ++begun_;
       times_[task].begin = now_;
-      running_.push_back({.task = task});
+      const bool has_waited = now_ > stream.free_since;
+      if (stream.next == 1)
+        stream.core = queues_.core_for_new();
+      else if (has_waited)
+        stream.core = queues_.core_for_woken(stream.core, wakers_[task]);
+      running_.push_back({.task = task, .is_cold = has_waited || stream.is_cold});
+      stream.is_cold = running_.back().is_cold && tasks_[task].work.alone <= 0;
+      queues_.begin(task, tasks_[task].cores, stream.core, now_);
     }
+    queues_.pull(now_);
     set_speeds();
   }
 
   void set_speeds() {
     double wanted = 0;
     for (const auto& one : running_) wanted += tasks_[one.task].cores;
-    const double share = wanted > cores_ ? cores_ / wanted : 1;
     for (auto& one : running_) {
       const Task& task = tasks_[one.task];
       const double others = wanted - task.cores, other_cores = cores_ - task.cores;
       const double crowd = task.cores == 0 || others <= 0 ? 0
                            : other_cores <= 0             ? 1
                                                           : std::min(1.0, others / other_cores);
-      const double seconds = task.work.alone + (task.work.beside - task.work.alone) * crowd;
-      one.speed = seconds <= 0 ? kNever : (task.cores == 0 ? 1 : share) / seconds;
+      const double warming = one.is_cold ? task.work.in_turn - task.work.alone : 0;
+      const double seconds = task.work.alone + (task.work.beside - task.work.alone) * crowd + warming;
+      one.speed = seconds <= 0 ? kNever : queues_.share(one.task) / seconds;
     }
   }
 
   double next_event() const {
-    double next = kNever;
+    double next = queues_.next_pull();
     for (const auto& one : running_) next = std::min(next, one.speed == kNever ? now_ : now_ + one.left / one.speed);
     for (const auto& [number, stream] : streams_)
       if (!stream.is_busy && stream.next < stream.tasks.size() && missing_[stream.tasks[stream.next]] == 0)
@@ -101,9 +120,13 @@ class TaskRun {
 
   void end(size_t task) {
     times_[task].end = now_;
-    streams_[tasks_[task].stream].is_busy = false;
+    queues_.end(task, now_);
+    auto& stream = streams_[tasks_[task].stream];
+    stream.is_busy = false;
+    stream.free_since = now_;
     for (const size_t other : needed_by_[task]) {
       --missing_[other];
+      wakers_[other] = stream.core;
       ready_[other] = std::max(ready_[other], now_ + tasks_[task].latency);
     }
   }
@@ -112,9 +135,11 @@ class TaskRun {
 
   const std::vector<Task>& tasks_;
   double cores_, now_ = 0;
+  CoreQueues queues_;
   std::vector<TaskTime> times_;
   std::vector<double> ready_;    // one entry per task, as of the next two: when what it needs is there
   std::vector<size_t> missing_;  // of what it needs, tasks that have not ended
+  std::vector<size_t> wakers_;   // the core of the task that it waited for last
   std::vector<std::vector<size_t>> needed_by_;
   std::map<size_t, Stream> streams_;
   std::vector<Running> running_;

@@ -7,8 +7,7 @@
 namespace penstock::detail {
 
 /// Seconds that some work takes: on a machine that does nothing else; while the other cores do the same work, so that
-/// caches and memory are shared; and when its core has waited for the others as long as they worked, so that its caches
-/// are cold.
+/// caches and memory are shared; and alone, but after a wait for the others, so that its caches are cold.
 struct Work {
   double alone = 0, beside = 0, in_turn = 0;
 
@@ -23,8 +22,8 @@ struct Work {
 };
 
 struct Task {
-  size_t stream = 0;               // tasks of one stream run one after the other, in the order of the list
-  Work work = {};                  // alone and beside; whoever makes the task has chosen between alone and in turn
+  size_t stream = 0;  // tasks of one stream run one after the other, in the order of the list
+  Work work = {};
   double cores = 1;                // in use while it runs with no other task; 0: it waits, and slows nobody down
   double latency = 0;              // seconds from its end until the tasks that need it may begin
   std::vector<size_t> after = {};  // tasks that it needs
@@ -34,9 +33,9 @@ struct TaskTime {
   double begin = 0, end = 0;
 };
 
-/// One entry per task. A task begins when its stream is free and what it needs is there. While the tasks that run want
-/// more cores than there are, all of them get the same fraction of what they want. Between `alone` and `beside` the
-/// time of a task is linear in how many of the other cores are busy.
+/// One entry per task. A task begins when its stream is free and what it needs is there. Its core, and how many others
+/// that has to do, follow from CoreQueues. After a wait of its stream its caches are cold. Between `alone` and `beside`
+/// its time is linear in how many of the other cores are busy.
 ///
 /// Throws bug_error if tasks wait for each other for ever.
 std::vector<TaskTime> run_tasks(const std::vector<Task>& tasks, double cores);

@@ -21,35 +21,53 @@ inline double agreed(Comm& comm, double own) {
   return number.item<double>();
 }
 
-/// Each rank runs when the one before it has done so; rank 0 begins.
-template <class Run>
-void run_in_turn(Comm& comm, int count, const Run& run) {
-  constexpr int kTag = 2;
-  const int ranks = comm.world_size();
-  auto turn = torch::zeros({1});
-  const auto wait = [&] { comm.receive(turn, (comm.rank() + ranks - 1) % ranks, kTag, "a turn")->wait(); };
-  for (int i = 0; i < count; ++i) {
-    if (comm.rank() > 0 || i > 0) wait();
-    run();
-    comm.send(turn, (comm.rank() + 1) % ranks, kTag, "a turn")->wait();
+/// Ranks work one after the other, around a ring; rank 0 begins. All of them take equally many turns.
+class Turns {
+ public:
+  explicit Turns(Comm& comm) : comm_(comm), is_mine_(comm.rank() == 0) {}
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  /// Waits until the rank before this one has worked.
+  void take() {
+    const int ranks = comm_.world_size();
+    if (!is_mine_) comm_.receive(turn_, (comm_.rank() + ranks - 1) % ranks, kTag, "a turn")->wait();
+    is_mine_ = true;
   }
-  if (comm.rank() == 0) wait();
-}
+  void pass_on() {
+    is_mine_ = false;
+    comm_.send(turn_, (comm_.rank() + 1) % comm_.world_size(), kTag, "a turn")->wait();
+  }
+  /// After the last turn of all ranks.
+  void end() {
+    if (comm_.rank() == 0) take();
+  }
+
+ private:
+  static constexpr int kTag = 2;
+  Comm& comm_;
+  torch::Tensor turn_ = torch::zeros({1});
+  bool is_mine_;
+};
 
 /// Results of rank 0; elsewhere nothing of use.
 template <class Result>
 class Trials {
  public:
-  /// Collective over two ranks or more: `run(company)` so often each. Takes as long as 2 * `count` runs, and with
-  /// `in_turn` as long as (2 + ranks) * `count`.
+  /// Collective over two ranks or more: `run(company, turns)` so often each; turns are null where nobody waits for
+  /// them. Takes as long as 2 * `count` runs, and with `in_turn` as long as (2 + ranks) * `count`.
   template <class Run>
   void add(Comm& comm, int count, bool in_turn, const Run& run) {
     comm.barrier();
-    for (int i = 0; comm.rank() == 0 && i < count; ++i) alone_.push_back(run(Company::kAlone));
+    for (int i = 0; comm.rank() == 0 && i < count; ++i) alone_.push_back(run(Company::kAlone, nullptr));
     comm.barrier();
-    if (in_turn) run_in_turn(comm, count, [&] { in_turn_.push_back(run(Company::kInTurn)); });
+    if (in_turn) {
+      Turns turns(comm);
+      for (int i = 0; i < count; ++i) in_turn_.push_back(run(Company::kInTurn, &turns));
+      turns.end();
+    }
     comm.barrier();
-    for (int i = 0; i < count; ++i) beside_.push_back(run(Company::kBeside));
+    for (int i = 0; i < count; ++i) beside_.push_back(run(Company::kBeside, nullptr));
   }
 
   /// The middle_mean() of the number that `of` takes from each result. Requires a trial or more.

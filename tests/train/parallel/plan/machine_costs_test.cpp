@@ -57,17 +57,17 @@ TEST(MachineCostsTest, WhatWasNotMeasuredIsRefused) {
 TEST(MachineCostsTest, AFileGivesWhatWasWritten) {
   auto costs = costs_of({pass_of(4, 5), pass_of(16, 8, true)});
   costs.setting = "a \"model\"";
-  costs.sum = {.seconds = 1, .seconds_per_byte = 2, .cores = 3};
-  costs.half_sum = {.seconds = 4};
-  costs.ring_gather = {.seconds = 5};
+  costs.collectives.front().sum = {.seconds = 1, .seconds_per_byte = 2, .cores = 3};
+  costs.collectives.front().half_sum = {.seconds = 4};
+  costs.collectives.front().ring_gather = {.seconds = 5};
   costs.compressions = {
       {.compression = {.name = "powersgd", .rank = 2}, .start = Work::of(1), .turn = {}, .finish = {}}};
   costs.passes.back().syncs = true;
   const auto text = to_json(costs);
   const auto again = costs_from_json(text, "file");
   EXPECT_EQ(to_json(again), text);
-  EXPECT_EQ(again.half_sum.seconds, 4);
-  EXPECT_EQ(again.ring_gather.seconds, 5);
+  EXPECT_EQ(again.collectives.front().half_sum.seconds, 4);
+  EXPECT_EQ(again.collectives.front().ring_gather.seconds, 5);
   EXPECT_EQ(again.compressed({.name = "powersgd", .rank = 2}).start.alone, 1);
   EXPECT_TRUE(again.passes.back().syncs);
 }
@@ -83,27 +83,43 @@ TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
     return std::string("nothing");
   };
   EXPECT_THAT(said("{"), testing::StartsWith("m.json: "));
-  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 3"));
+  EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 4"));
   auto costs = costs_of({pass_of(4, 5)});
+  costs.collectives.clear();
+  EXPECT_THAT(said(to_json(costs)), testing::StartsWith("m.json: has no collectives of two ranks or more; expected"));
+  costs = costs_of({pass_of(4, 5)});
   costs.passes.front().blocks.clear();
   EXPECT_THAT(said(to_json(costs)), testing::StartsWith("m.json: a pass of 4 rows has 0 blocks; expected"));
 }
 
 TEST(MachineCostsTest, RingsWaitForEachRankAndSharedMemoryForAllAtOnce) {
   MachineCosts costs;
-  costs.ranks = 2;
   costs.shares_memory = true;
-  for (auto* cost : {&costs.sum, &costs.half_sum, &costs.scatter, &costs.gather, &costs.ring_gather})
-    *cost = {.seconds = 1, .seconds_per_byte = 2};
+  const LineCost cost{.seconds = 1, .seconds_per_byte = 2};
+  costs.collectives = {{2, cost, cost, cost, cost, cost, /*vote=*/{.seconds = 5}}};
   using enum MachineCosts::Collective;
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 4), 1 + 20);
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kGather, 10, 4), 1 + 20 * 1.5);
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kHalfSum, 10, 4), 1 + 20);
   for (const auto kind : {kScatter, kRingSum, kRingGather})
     EXPECT_DOUBLE_EQ(costs.collective_seconds(kind, 10, 4), 3 + 20 * 1.5);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kVote, 0, 4), 15);
   costs.shares_memory = false;
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 4), 3 + 20 * 1.5);
   EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 10, 2), 1 + 20);
+}
+
+TEST(MachineCostsTest, CollectivesCountAsMeasuredWithTheNearestNumberOfRanks) {
+  MachineCosts costs;
+  costs.shares_memory = true;
+  costs.collectives.assign(2, {});
+  costs.collectives[0].sum.seconds = 1;
+  costs.collectives[1].ranks = 4;
+  costs.collectives[1].sum.seconds = 7;
+  using enum MachineCosts::Collective;
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 0, 2), 1);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 0, 4), 7);
+  EXPECT_DOUBLE_EQ(costs.collective_seconds(kSum, 0, 8), 7);
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ TEST(PredictionTest, DdpDividesTheRowsOverCoresThatThereAre) {
 
 TEST(PredictionTest, SumsHideBehindBackwardUpToTheLastBucket) {
   auto costs = ideal_machine(block_count(), 100);
-  constexpr int64_t kBytes = 1 << 20;         // as much as the first bucket takes, and the last one
-  costs.sum.seconds_per_byte = 0.5 / kBytes;  // half a second for a bucket
+  constexpr int64_t kBytes = 1 << 20;                             // as much as the first bucket takes, and the last one
+  costs.collectives.front().sum.seconds_per_byte = 0.5 / kBytes;  // half a second for a bucket
   const auto prediction = predicted(planned("ddp", 2, 1, 2), costs, kBytes);
   const double compute = 3.0 * static_cast<double>(block_count());
   EXPECT_NEAR(prediction.step_seconds, compute + 0.5, 1e-6);
@@ -95,18 +95,19 @@ TEST(PredictionTest, SumsHideBehindBackwardUpToTheLastBucket) {
 TEST(PredictionTest, AUnitIsGatheredWhileTheOneBeforeComputes) {
   ASSERT_EQ(block_count(), 5U);
   auto costs = ideal_machine(5, 100);
-  costs.ring_gather.seconds_per_byte = costs.scatter.seconds_per_byte = 0.5 / kMiB;
+  costs.collectives.front().ring_gather.seconds_per_byte = costs.collectives.front().scatter.seconds_per_byte =
+      0.5 / kMiB;
   const auto plan = planned("zero(stage=3)", 2, 1, 2);
   // The first gather and the last scatter hide behind nothing.
   const auto prediction = predicted(plan, costs, kMiB);
   EXPECT_NEAR(prediction.step_seconds, 5 * 3 + 0.5 + 0.5, 1e-6);
   EXPECT_NEAR(prediction.exposed_communication, 1.0 / 16, 1e-6);
   // Gathers of 3 s set the pace: five before the last forward, and four until the last backward.
-  costs.ring_gather.seconds_per_byte = 3.0 / kMiB;
-  costs.scatter.seconds_per_byte = 0;
+  costs.collectives.front().ring_gather.seconds_per_byte = 3.0 / kMiB;
+  costs.collectives.front().scatter.seconds_per_byte = 0;
   EXPECT_NEAR(predicted(plan, costs, kMiB).step_seconds, 5 * 3 + kForward + 4 * 3 + kBackward, 1e-6);
   // What is packed for a scatter, and an update of half of the parameters.
-  costs.ring_gather.seconds_per_byte = 0;
+  costs.collectives.front().ring_gather.seconds_per_byte = 0;
   costs.touch = Work::of(0.25 / kMiB);
   costs.update = Work::of(1.0 / kMiB);
   EXPECT_NEAR(predicted(plan, costs, kMiB).step_seconds, 5 * 3 + 5 * 0.25 + 5 * 0.5, 1e-6);
@@ -121,7 +122,8 @@ TEST(PredictionTest, TwoUnitsOfZeroStage3AreWholeAtATime) {
 
 TEST(PredictionTest, GradientsOf16BitsTakeTheirSumsAndWhatRoundsThem) {
   auto costs = ideal_machine(block_count(), 100);
-  costs.half_sum.seconds_per_byte = 1.0 / kMiB;  // half a second for the last bucket, which hides behind nothing
+  costs.collectives.front().half_sum.seconds_per_byte =
+      1.0 / kMiB;  // half a second for the last bucket, which hides behind nothing
   costs.compressions = {
       {.compression = {.name = "fp16"}, .start = Work::of(0.25 / kMiB), .turn = {}, .finish = Work::of(0.125 / kMiB)}};
   const auto plan = planned("ddp(compress=fp16)", 2, 1, 2);
@@ -131,14 +133,14 @@ TEST(PredictionTest, GradientsOf16BitsTakeTheirSumsAndWhatRoundsThem) {
   const auto twice = planned("ddp(compress=fp16,accumulate=2)", 2, 1, 4);
   EXPECT_NEAR(predicted(twice, costs, kMiB).step_seconds, blocks * (6 + 0.25 + 0.125) + 0.5, 1e-6);
   costs.shares_memory = false;
-  costs.half_sum.seconds_per_byte = 0;
+  costs.collectives.front().half_sum.seconds_per_byte = 0;
   const double plain = predicted(planned("ddp", 2, 1, 2), costs, kMiB).rank_bytes.front();
   EXPECT_NEAR(predicted(plan, costs, kMiB).rank_bytes.front() - plain, blocks * kMiB * 1.5, 1e-6);
 }
 
 TEST(PredictionTest, ThinMatricesAreSummedInTwoRoundsOutsideOfSharedMemory) {
   auto costs = ideal_machine(block_count(), 100);
-  costs.scatter.seconds = 0.5;
+  costs.collectives.front().scatter.seconds = 0.5;
   costs.compressions = {{.compression = {.name = "powersgd", .rank = 2},
                          .start = Work::of(0.25 / kMiB),
                          .turn = Work::of(0.5 / kMiB),
@@ -162,7 +164,7 @@ TEST(PredictionTest, ThinMatricesAreSummedInTwoRoundsOutsideOfSharedMemory) {
 
 TEST(PredictionTest, StatisticsOfAllRanksHideBehindNothing) {
   auto costs = ideal_machine(5, 100);
-  costs.ring_gather.seconds = 0.25;
+  costs.collectives.front().ring_gather.seconds = 0.25;
   const auto plan = planned("ddp", 2, 1, 2);
   auto shape = shape_of_step(plan, lenet(), &costs);
   ASSERT_TRUE(shape);
@@ -195,7 +197,7 @@ TEST(PredictionTest, LayersOfBatchNormAreCountedBlockByBlock) {
 
 TEST(PredictionTest, RanksThatTakeStepsAloneWaitForASumNowAndThen) {
   auto costs = ideal_machine(block_count(), 100);
-  costs.sum.seconds_per_byte = 0.5 / kMiB;
+  costs.collectives.front().sum.seconds_per_byte = 0.5 / kMiB;
   costs.touch = Work::of(1.0 / kMiB);
   const double blocks = static_cast<double>(block_count()), compute = 3 * blocks;
   // Gradients become 0, and those of the own rows; before a meeting parameters take their place, and then the mean.
@@ -211,9 +213,9 @@ TEST(PredictionTest, RanksThatTakeStepsAloneWaitForASumNowAndThen) {
 TEST(PredictionTest, AVoteIsWaitedForOneStepLater) {
   auto costs = ideal_machine(block_count(), 100);
   const double compute = 3.0 * static_cast<double>(block_count());
-  costs.vote_seconds = compute / 2;
+  costs.collectives.front().vote.seconds = compute / 2;
   EXPECT_NEAR(predicted(planned("ddp", 2, 1, 2), costs).step_seconds, compute, 1e-6);
-  costs.vote_seconds = 2 * compute;
+  costs.collectives.front().vote.seconds = 2 * compute;
   EXPECT_NEAR(predicted(planned("ddp", 2, 1, 2), costs).step_seconds, 2 * compute, 1e-6);
 }
 
@@ -230,7 +232,23 @@ TEST(PredictionTest, StagesThatWaitForEachOtherFindColdCaches) {
   for (auto& block : costs.passes.front().blocks) block.forward.in_turn = 3 * kForward;
   const double blocks = static_cast<double>(block_count());
   EXPECT_NEAR(predicted(planned("single", 1, 1, 1), costs).step_seconds, blocks * (kForward + kBackward), 1e-6);
-  EXPECT_NEAR(predicted(planned("mp", 1, 2, 1), costs).step_seconds, blocks * (3 * kForward + kBackward), 1e-6);
+  // The first stage goes on to the next step without a wait.
+  const auto mode = planned("mp(cut=fc1)", 1, 2, 1);
+  EXPECT_NEAR(predicted(mode, costs).step_seconds, blocks * (kForward + kBackward) + 3 * 2 * kForward, 1e-6);
+}
+
+TEST(PredictionTest, JoinedGradientsAreMadeInTheLastMicroBatchOfEachStage) {
+  ASSERT_EQ(block_count(), 5U);
+  auto costs = ideal_machine(5, 100);
+  const auto seconds = [&](const char* mode, int ranks) {
+    return predicted(planned(mode, 1, ranks, 8), costs).step_seconds;
+  };
+  constexpr double kJoined = 0.25;
+  const char* piped = "pipeline(schedule=gpipe,micro-batches=8)";
+  const double alone = seconds("single(accumulate=8)", 1), stages = seconds(piped, 5);
+  for (auto& block : costs.passes.front().blocks) block.joined = Work::of(kJoined);
+  EXPECT_NEAR(seconds("single(accumulate=8)", 1), alone + 5 * 8 * kJoined, 1e-6);
+  EXPECT_NEAR(seconds(piped, 5), stages + 5 * 8 * kJoined, 1e-6);  // each stage waits for the last gradient of the next
 }
 
 TEST(PredictionTest, PipelinesOfEqualStagesHaveTheBubbleOfTheirSchedule) {

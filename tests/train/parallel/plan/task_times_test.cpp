@@ -20,7 +20,7 @@ void expect_ends(const std::vector<Task>& tasks, double cores, const std::vector
   EXPECT_THAT(ends(tasks, cores), Pointwise(DoubleNear(1e-6), expected));
 }
 
-Work seconds(double alone, double beside = 0) { return {alone, beside > 0 ? beside : alone}; }
+Work seconds(double alone, double beside = 0) { return {alone, beside > 0 ? beside : alone, alone}; }
 
 TEST(TaskTimesTest, TasksOfAStreamRunOneAfterTheOther) {
   expect_ends({{.stream = 0, .work = seconds(2)}, {.stream = 0, .work = seconds(1)}}, 2, {2, 3});
@@ -42,9 +42,6 @@ TEST(TaskTimesTest, LatencyDelaysWhoNeedsATaskAndNotItsStream) {
 TEST(TaskTimesTest, TasksShareTheCoresWhereThereAreTooFew) {
   // Two halves of a core for 2 s, then the longer one has a core.
   expect_ends({{.stream = 0, .work = seconds(1)}, {.stream = 1, .work = seconds(3)}}, 1, {2, 4});
-  // Three tasks on two cores have two thirds of a core each.
-  expect_ends({{.stream = 0, .work = seconds(2)}, {.stream = 1, .work = seconds(2)}, {.stream = 2, .work = seconds(2)}},
-              2, {3, 3, 3});
 }
 
 TEST(TaskTimesTest, WhatWaitsTakesNoCore) {
@@ -61,6 +58,21 @@ TEST(TaskTimesTest, OtherCoresThatAreBusySlowATaskDown) {
 TEST(TaskTimesTest, TasksWithoutWorkTakeNoTime) {
   expect_ends({{.stream = 0, .work = seconds(1)}, {.stream = 1, .after = {0}}, {.stream = 0, .work = seconds(1)}}, 1,
               {1, 1, 2});
+}
+
+TEST(TaskTimesTest, AfterAWaitTheFirstTaskThatWorksIsCold) {
+  const Work work{.alone = 1, .beside = 1, .in_turn = 1.5};
+  expect_ends({{.stream = 0, .work = seconds(1)},
+               {.stream = 1, .after = {0}},
+               {.stream = 1, .work = work},
+               {.stream = 1, .work = work}},
+              2, {1, 1, 2.5, 3.5});
+}
+
+TEST(TaskTimesTest, AnIdleCoreTakesATaskThatWaitsForAnotherOne) {
+  // Three tasks on two cores: two of them have half a core each until the third one ends.
+  expect_ends({{.stream = 0, .work = seconds(2)}, {.stream = 1, .work = seconds(1)}, {.stream = 2, .work = seconds(2)}},
+              2, {2.5, 1, 2.5});
 }
 
 TEST(TaskTimesTest, TasksThatWaitForEachOtherAreRefused) {
