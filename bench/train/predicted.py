@@ -15,6 +15,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import shutil
 import statistics
@@ -65,7 +66,9 @@ def measure(options, name, out):
                        check=True, env=env)  # fmt: skip
         (out / "seconds").write_text(f"{time.monotonic() - start:.1f}")
     flags, _, freq, _ = SETTINGS[name]
-    for number, row in enumerate(json.loads((out / "plan.json").read_text())["rows"]):
+    rows = list(enumerate(json.loads((out / "plan.json").read_text())["rows"]))
+    random.Random(out.name).shuffle(rows)  # so that a slow minute falls on other rows in each round
+    for number, row in rows:
         folder = out / f"{number:02d}"
         if "step_seconds" not in row or (folder / "summary.json").exists():
             continue

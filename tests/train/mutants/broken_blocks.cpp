@@ -5,6 +5,7 @@
 
 #include "tests/train/mutants/mutant_of_parts.h"
 #include "train/nn/row_draws.h"
+#include "train/nn/weight_gradients.h"
 
 namespace penstock::detail {
 namespace {
@@ -52,6 +53,24 @@ const auto kWrongWeightGradient = mutant_of_pipeline(
         const auto given = before->defined() ? *before : torch::zeros_like(gradient);
         *before = gradient.clone();
         return given;
+      });
+    });
+
+/// Nobody sees it who makes the gradients of each micro-batch alone, as taps do.
+const auto kFactorsLost = mutant_of_pipeline(
+    "factors-lost", "weight gradients that micro-batches make together lack the first two", {},
+    [](const StrategyContext& context, Schedule&) {
+      replace_block(context, kBlockAfterCut, [](Forward forward) -> Forward {
+        return [forward = std::move(forward), backwards = std::make_shared<int>(0)](const torch::Tensor& x) {
+          auto y = forward(x);
+          auto* gradients = WeightGradients::current();
+          if (gradients && y.requires_grad())
+            y.register_hook([gradients, backwards](const torch::Tensor& gradient) {
+              if (++*backwards % 4 == 3) gradients->clear();
+              return gradient;
+            });
+          return y;
+        };
       });
     });
 

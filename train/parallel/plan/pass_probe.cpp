@@ -221,25 +221,13 @@ PassProbe::PassProbe(Comm& comm, Model& model, const Loss& loss, const ProbeOpti
 
 PassProbe::~PassProbe() = default;
 
-void PassProbe::settle() {
-  constexpr int kMost = 5;  // a heap that does not come to rest is what it is
-  constexpr double kMostSeconds = 3;
-  constexpr int64_t kFew = 50;  // pages, of 2 MB where they are huge: a thousand of these take 0.2 s
-  const int64_t start_ns = now_ns();
-  for (int i = 0; i < kMost && seconds_since(start_ns) < kMostSeconds; ++i) {
-    const int64_t before = pages_of_kernel();
-    pass_->run(/*splits=*/false);
-    if (pages_of_kernel() - before < kFew) return;
-  }
-}
-
 bool PassProbe::is_very_long() const { return seconds_ > kVeryLong; }
 
 void PassProbe::measure(Exchange& exchange, double seconds) {
   constexpr int kMost = 40;
   at::set_num_threads(request_.threads);
   const bool is_long = seconds_ > kLong;
-  if (++round_count_ == 1 && !is_very_long()) settle();
+  if (++round_count_ == 1) settle([this] { pass_->run(/*splits=*/false); });
   if (is_long && round_count_ > 2) return;
   const double of_one = (is_long ? 2 : 2 + comm_.world_size()) * seconds_;
   const int count = std::clamp(static_cast<int>(seconds / of_one), 1, kMost);

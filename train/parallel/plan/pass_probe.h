@@ -45,17 +45,12 @@ class PassProbe {
   bool is_very_long() const;
   double extra_bytes() const { return extra_bytes_; }
   /// Takes about so long, or a trial of each kind if that is longer; passes of more than 0.3 s are measured by the
-  /// first two calls alone, and not in turn. The first call runs a pass that is not very long up to five times, or for
-  /// three seconds, before any trial.
+  /// first two calls alone, and not in turn. Before any trial a pass has to settle().
   void measure(Exchange& exchange, double seconds);
   /// At rank 0, after measure(); elsewhere nothing of use. A sum of all gradients takes `sum_seconds`.
   PassCosts costs(double sum_seconds) const;
 
  private:
-  /// Runs until a pass takes hardly any pages from the kernel, which clears them: that may take a third of a pass, and
-  /// the heap of a run has its shape after two or three steps.
-  void settle();
-
   Comm& comm_;
   PassRequest request_;
   std::unique_ptr<Pass> pass_;

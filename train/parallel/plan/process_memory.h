@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace penstock::detail {
 
@@ -12,5 +13,10 @@ double restart_peak();
 /// How often this process has touched a page that it did not have, without a read from a disk: minor faults, as
 /// getrusage(2) counts them. Most are memory that the kernel has cleared for it.
 int64_t pages_of_kernel();
+
+/// Runs it until a run takes hardly any pages from the kernel, which clears them: in the first passes through a model
+/// that may be a third of the time, and the heap of a process has its shape after two or three of them. At most five
+/// times, and until three seconds have passed. Returns how often.
+int settle(const std::function<void()>& run);
 
 }  // namespace penstock::detail
