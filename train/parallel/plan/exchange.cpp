@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "train/parallel/plan/probe_times.h"
+
 namespace penstock::detail {
 
 Exchange::Exchange(Comm& comm, double gradient_bytes)
@@ -24,6 +26,17 @@ void Exchange::message(const torch::Tensor& tensor) {
 void Exchange::wait_for_message() {
   for (auto& work : works_)
     if (work) std::exchange(work, nullptr)->wait();
+}
+
+torch::Tensor Exchange::gather(const torch::Tensor& mine) {
+  const int64_t start_ns = now_ns();
+  auto sizes = mine.sizes().vec();
+  sizes.insert(sizes.begin(), comm_.world_size());
+  auto all = torch::empty(sizes, mine.options());
+  comm_.all_gather_into(all, mine)->wait();
+  gather_wait_ += seconds_since(start_ns);
+  ++gather_count_;
+  return all;
 }
 
 void Exchange::sum() { comm_.all_reduce_sum(gradients_)->wait(); }

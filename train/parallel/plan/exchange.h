@@ -20,10 +20,18 @@ class Exchange {
   void wait_for_message();
   /// Sums all gradients over the ranks, and waits for the sum.
   void sum();
+  /// The tensors of all ranks, stacked, as BatchNorm layers ask for them. Counts for gather_wait().
+  torch::Tensor gather(const torch::Tensor& mine);
+  /// Seconds in gathers since the last call of restart(), and their number.
+  double gather_wait() const { return gather_wait_; }
+  int gather_count() const { return gather_count_; }
+  void restart() { gather_wait_ = gather_count_ = 0; }
 
  private:
   Comm& comm_;
   int peer_;
+  double gather_wait_ = 0;
+  int gather_count_ = 0;
   torch::Tensor gradients_, sent_, received_;
   std::unique_ptr<Comm::Work> works_[2];
 };

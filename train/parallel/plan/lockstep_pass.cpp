@@ -87,7 +87,7 @@ class LockstepPass {
   void sync_layers(size_t block) {
     if (!step_.shape.syncs()) return;
     for (int layer = 0; layer < step_.shape.synced_layers[block]; ++layer)
-      wait(tasks_.collective(Collective::kRingGather, ranks_, /*bytes=*/0, last_, /*more=*/0, kMessages));
+      wait(tasks_.collective(Collective::kRingGather, ranks_, /*bytes=*/0, last_, tasks_.gather_skew(), kMessages));
   }
 
   void compute(const Work& work) {

@@ -17,7 +17,8 @@ using Json = nlohmann::json;
 // In this namespace, where the library looks for them. The names in the file are those of the members.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, alone, beside, in_turn)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BlockWork, forward, backward, input_gradient, weight_gradient, joined)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, syncs, blocks, loss, skew, extra_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassCosts, rows, threads, joins, splits, syncs, blocks, loss, skew, gather_skew,
+                                   extra_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineCost, seconds, seconds_per_byte, cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Compression, name, rank)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompressionCosts, compression, start, turn, finish)
@@ -53,6 +54,7 @@ PassCosts between(const PassCosts& low, const PassCosts& high, int64_t rows) {
   }
   pass.loss = at(low.loss, high.loss);
   pass.skew = at(Work::of(low.skew), Work::of(high.skew)).alone;
+  pass.gather_skew = at(Work::of(low.gather_skew), Work::of(high.gather_skew)).alone;
   pass.extra_bytes = at(Work::of(low.extra_bytes), Work::of(high.extra_bytes)).alone;
   return pass;
 }

@@ -36,6 +36,7 @@ struct PassCosts {
   std::vector<BlockWork> blocks;
   Work loss;
   double skew = 0;         // seconds that the sum after a pass takes longer, because ranks do not come to it at once
+  double gather_skew = 0;  // the same of each gather of a synced layer
   double extra_bytes = 0;  // that the process takes in a pass beside activations and gradients
 };
 

@@ -27,23 +27,38 @@ namespace {
 // over a processor whose speed changes within a second.
 constexpr double kLong = 0.3, kVeryLong = 1;
 
-/// As long as this lives, layers compute what they do with the statistics of all ranks, as if all had the same rows.
-/// What the ranks tell each other is not a part of it.
-class SyncedAlone {
+/// As long as this lives, layers compute what they do with the statistics of all ranks. Without `exchange` the others
+/// have the same, and nobody waits for them.
+class Synced {
  public:
-  explicit SyncedAlone(const std::vector<std::shared_ptr<BatchNorm2dImpl>>& layers) : layers_(layers) {
+  Synced(const std::vector<std::shared_ptr<BatchNorm2dImpl>>& layers, Exchange* exchange) : layers_(layers) {
     constexpr int64_t kRanks = 2;
     for (const auto& layer : layers_)
-      layer->gather_by([](const torch::Tensor& mine) { return torch::stack(std::vector(kRanks, mine)); });
+      layer->gather_by([exchange](const torch::Tensor& mine) {
+        return exchange ? exchange->gather(mine) : torch::stack(std::vector(kRanks, mine));
+      });
   }
-  ~SyncedAlone() {
+  ~Synced() {
     for (const auto& layer : layers_) layer->gather_by(nullptr);
   }
-  SyncedAlone(const SyncedAlone&) = delete;
-  SyncedAlone& operator=(const SyncedAlone&) = delete;
+  Synced(const Synced&) = delete;
+  Synced& operator=(const Synced&) = delete;
 
  private:
   const std::vector<std::shared_ptr<BatchNorm2dImpl>>& layers_;
+};
+
+/// Seconds of what computes, without gathers of the layers in it.
+class ComputeClock {
+ public:
+  explicit ComputeClock(const Exchange* exchange) : exchange_(exchange), waited_(waited()) {}
+  double seconds() const { return seconds_since(start_ns_) - (waited() - waited_); }
+
+ private:
+  double waited() const { return exchange_ ? exchange_->gather_wait() : 0; }
+  const Exchange* exchange_;
+  int64_t start_ns_ = now_ns();
+  double waited_;
 };
 
 }  // namespace
@@ -85,7 +100,9 @@ class Pass {
     WeightGradients joined;
     const int count = request_.micro_batches;
     exchange_ = count > 1 ? exchange : nullptr;
-    const SyncedAlone synced(synced_);
+    if (exchange) exchange->restart();
+    gathering_ = exchange;
+    const Synced synced(synced_, exchange);
     const WeightGradients::Scope scope(count > 1 ? &joined : nullptr);
     for (int m = 0; m < count; ++m) {
       const RowScope rows(BatchRows{});
@@ -101,6 +118,8 @@ class Pass {
       for (double* part : {&block.forward, &block.backward, &block.input_gradient, &block.weight_gradient})
         *part /= count;
     trial.loss /= count;
+    if (exchange && exchange->gather_count() > 0)
+      trial.gather_wait = exchange->gather_wait() / exchange->gather_count();
     if (exchange_) exchange_->wait_for_message();
     if (exchange && count == 1) {
       const int64_t start_ns = now_ns();
@@ -121,9 +140,9 @@ class Pass {
     for (size_t block = 0; block < model_.blocks().size(); ++block) {
       const auto input = x.detach().requires_grad_(block > 0);
       const auto taken = block > 0 ? input.clone() : input;  // a block may write to its input
-      const int64_t start_ns = now_ns();
+      const ComputeClock clock(gathering_);
       x = model_.blocks()[block].forward(taken);
-      trial.blocks[block].forward += seconds_since(start_ns);
+      trial.blocks[block].forward += clock.seconds();
       places_.push_back({input, x});
       if (exchange_ && block == middle()) exchange_->message(x);
     }
@@ -141,10 +160,10 @@ class Pass {
     for (size_t block = places_.size(); block-- > 0;) {
       auto& [input, output] = places_[block];
       if (!output.requires_grad()) return;
-      const int64_t start_ns = now_ns();
+      const ComputeClock clock(gathering_);
       output.backward(gradient);
       output.reset();
-      trial.blocks[block].last_backward = seconds_since(start_ns);
+      trial.blocks[block].last_backward = clock.seconds();
       trial.blocks[block].backward += trial.blocks[block].last_backward;
       gradient = input.grad();
       if (exchange_ && block == middle() + 1) exchange_->message(gradient);
@@ -184,7 +203,8 @@ class Pass {
   std::vector<std::shared_ptr<BatchNorm2dImpl>> synced_;  // none if the layers of a pass know its rows alone
   DeviceBatch batch_;
   std::vector<Place> places_;
-  Exchange* exchange_ = nullptr;  // messages during this run
+  Exchange* exchange_ = nullptr;   // messages during this run
+  Exchange* gathering_ = nullptr;  // gathers during this run
 };
 
 namespace {
@@ -239,7 +259,7 @@ void PassProbe::measure(Exchange& exchange, double seconds) {
   }
 }
 
-PassCosts PassProbe::costs(double sum_seconds) const {
+PassCosts PassProbe::costs(double sum_seconds, double gather_seconds) const {
   PassCosts costs{.rows = request_.rows,
                   .threads = request_.threads,
                   .joins = request_.micro_batches > 1,
@@ -250,6 +270,10 @@ PassCosts PassProbe::costs(double sum_seconds) const {
                   .extra_bytes = extra_bytes_};
   const double wait = whole_.typical([](const Trial& trial) { return trial.sum_wait; }).beside;
   costs.skew = std::max(0.0, wait - sum_seconds);
+  if (request_.syncs) {
+    const double gather = whole_.typical([](const Trial& trial) { return trial.gather_wait; }).beside;
+    costs.gather_skew = std::max(0.0, gather - gather_seconds);
+  }
   for (size_t block = 0; block < costs.blocks.size(); ++block) {
     auto& one = costs.blocks[block];
     one.forward = whole_.typical([&](const Trial& trial) { return trial.blocks[block].forward; });

@@ -29,7 +29,8 @@ struct Trial {
   };
   std::vector<Block> blocks;
   double loss = 0;
-  double sum_wait = 0;  // for the sum of all gradients after backward
+  double sum_wait = 0;     // for the sum of all gradients after backward
+  double gather_wait = 0;  // for one gather of a synced layer
 };
 
 class Pass;
@@ -47,8 +48,9 @@ class PassProbe {
   /// Takes about so long, or a trial of each kind if that is longer; passes of more than 0.3 s are measured by the
   /// first two calls alone, and not in turn. Before any trial a pass has to settle().
   void measure(Exchange& exchange, double seconds);
-  /// At rank 0, after measure(); elsewhere nothing of use. A sum of all gradients takes `sum_seconds`.
-  PassCosts costs(double sum_seconds) const;
+  /// At rank 0, after measure(); elsewhere nothing of use. A sum of all gradients takes `sum_seconds`, a gather of few
+  /// numbers `gather_seconds`.
+  PassCosts costs(double sum_seconds, double gather_seconds) const;
 
  private:
   Comm& comm_;

@@ -82,7 +82,7 @@ void measure_update(Comm& comm, Model& model, const ProbeOptions& options, Machi
 }
 
 std::vector<PassCosts> measure_passes(Comm& comm, Model& model, const Loss& loss, const ProbeOptions& options,
-                                      double sum_seconds) {
+                                      double sum_seconds, double gather_seconds) {
   Exchange exchange(comm, trained_bytes(model));
   std::vector<std::unique_ptr<PassProbe>> passes;
   for (const auto& request : options.passes) {
@@ -95,7 +95,7 @@ std::vector<PassCosts> measure_passes(Comm& comm, Model& model, const Loss& loss
     for (const auto& pass : passes)
       if (!pass->is_very_long()) pass->measure(exchange, options.pass_seconds / kRounds);
   std::vector<PassCosts> costs;
-  for (const auto& pass : passes) costs.push_back(pass->costs(sum_seconds));
+  for (const auto& pass : passes) costs.push_back(pass->costs(sum_seconds, gather_seconds));
   return costs;
 }
 
@@ -158,7 +158,9 @@ void measure_computing(Comm& comm, Model& model, const Loss& loss, const ProbeOp
     costs.compressions.push_back(measure_compression(comm, model, compression));
   const double activations = std::accumulate(costs.activation_bytes.begin(), costs.activation_bytes.end(), 0.0);
   const double trained = trained_bytes(model);
-  for (auto of_pass : measure_passes(comm, model, loss, options, costs.collectives.front().sum.at(trained))) {
+  const auto& measured = costs.collectives.front();
+  for (auto of_pass :
+       measure_passes(comm, model, loss, options, measured.sum.at(trained), measured.ring_gather.seconds)) {
     of_pass.extra_bytes = std::max(0.0, of_pass.extra_bytes - activations * static_cast<double>(of_pass.rows));
     costs.passes.push_back(std::move(of_pass));
   }

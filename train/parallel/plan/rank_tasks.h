@@ -71,6 +71,7 @@ class RankTasks {
   Work loss_work() const { return pass_ ? pass_->loss : Work{}; }
   /// Seconds that the sum after a pass takes longer, because ranks do not come to it at once.
   double skew() const { return pass_ ? pass_->skew : 0; }
+  double gather_skew() const { return pass_ ? pass_->gather_skew : 0; }
 
  private:
   StepCase step_;
