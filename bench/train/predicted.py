@@ -4,8 +4,9 @@
     .venv/bin/python bench/train/predicted.py lenet resnet18 resnet18-224        the machine must be idle; ten minutes a round
 
 In each round the machine is measured once, before any mode runs; then each row runs, and its steps after the first ones
-count: the median over the records of metrics.jsonl. A table has the medians over --rounds of what was predicted and of what
-was measured, because a processor that is shared with other machines is up to twice as fast in one minute as in the next one.
+count: the mean over the records of metrics.jsonl. A table has the means over --rounds of what was predicted and of what was
+measured: a processor that is shared with other machines is up to twice as fast in one minute as in the next one, and a median
+of a few rounds would be one of its speeds.
 It stands in the document between <!-- predicted-NAME --> and <!-- /predicted-NAME -->; what is between them is replaced.
 Results are kept in --out, so that the tables can be written again (--only-write) and a measurement that was stopped goes on.
 """
@@ -109,7 +110,7 @@ def round_results(out):
 
 
 def results(options, name):
-    """Medians over the rounds, fastest first as predicted."""
+    """Means over the rounds, fastest first as predicted."""
     rounds = [round_results(plan.parent) for plan in sorted((options.out / name).glob("*/plan.json"))]
     rows = []
     for key in set.intersection(*map(set, rounds)):
@@ -117,7 +118,7 @@ def results(options, name):
         row = {"mode": key[0], "ranks": key[1]}
         for field in ["step_seconds", "measured", "memory", "measured_memory", "bubble", "measured_bubble"]:
             values = [one[field] for one in same if one[field] is not None]
-            row[field] = statistics.median(values) if values else None
+            row[field] = statistics.mean(values) if values else None
         row["error"] = row["step_seconds"] / row["measured"] - 1
         row["memory_error"] = row["memory"] / row["measured_memory"] - 1
         rows.append(row)
