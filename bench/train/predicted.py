@@ -85,12 +85,15 @@ def measure(options, name, out):
 
 
 def step_seconds(folder):
-    """Median over the records, without the first one, in which kernels are prepared, and those of the first three steps, after which the heap
-    has its shape; of fewer steps, the last one."""
+    """Mean over the records between the fastest and the slowest tenth, as plan-modes takes it. Without the first record, in
+    which kernels are prepared, and those of the first three steps, after which the heap has its shape; of fewer steps, the
+    last one."""
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     steps = [record for record in records if record["kind"] == "step"]
     settled = [record for record in steps[1:] if record["step"] > 3] or steps[-1:]
-    return statistics.median((record["load_ms"] + record["update_ms"]) * 1e-3 for record in settled)
+    seconds = sorted((record["load_ms"] + record["update_ms"]) * 1e-3 for record in settled)
+    cut = len(seconds) // 10
+    return statistics.mean(seconds[cut : len(seconds) - cut])
 
 
 def round_results(out):

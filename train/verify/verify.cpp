@@ -122,7 +122,7 @@ class Verifier {
   }
 
   /// What differs after this step while nobody looks: with taps no gradients of several micro-batches are made at once.
-  /// Of such gradients none follows from another one, so that the tensor that is furthest off will do.
+  /// The joined gradients do not depend on each other, so the tensor that is furthest off is one that was made wrongly.
   std::optional<Place> place_without_taps(const Comparison& pair, int64_t step) {
     if (!compares_states(pair)) return std::nullopt;
     auto launch = launch_of(pair), single = reference_launch(pair);

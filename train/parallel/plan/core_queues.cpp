@@ -91,7 +91,7 @@ void CoreQueues::pull(double now) {
     const size_t task = from.tasks.back();
     auto& place = places_[task];
     place.core = static_cast<size_t>(&core - cores_.data());
-    std::erase(from.tasks, task);
+    from.tasks.pop_back();
     core.tasks.push_back(task);
     remove(from, place.load, now);
     add(core, place.load, now);

@@ -7,11 +7,12 @@
 
 namespace penstock::detail {
 
-/// A thread that is woken goes back to its core or to that of whoever has woken it, if one of them is idle. Others are
-/// looked at only while the machine is idle enough (SIS_UTIL). There it stays, even if another core becomes idle: such
-/// a core takes a waiting thread at once only if it expects to be idle for longer than a migration costs, and otherwise
-/// at a later tick, as a core does that has two threads less than another one. So threads wait for one core while the
-/// other one is idle: in two fifths of the time with four stages of LeNet on two cores, by `perf sched`.
+/// The rules of kernel/sched/fair.c in Linux 6.18. A thread that is woken goes back to its core or to that of whoever
+/// has woken it, if one of them is idle. Others are looked at only while the machine is idle enough (SIS_UTIL). There
+/// it stays, even if another core becomes idle: such a core takes a waiting thread at once only if it expects to be
+/// idle for longer than a migration costs, and otherwise at a later tick, as a core does that has two threads less than
+/// another one. So threads wait for one core while the other one is idle: in two fifths of the time with four stages of
+/// LeNet on two cores, by `perf sched`.
 ///
 /// `now` is in seconds, and never less than before.
 class CoreQueues {

@@ -177,6 +177,8 @@ TEST(PredictionTest, StatisticsOfAllRanksHideBehindNothing) {
   const auto prediction = predict(plan, *shape, costs, parameters);
   EXPECT_NEAR(prediction.step_seconds, 5 * 3 + kForward + 2 * 3 * 0.25, 1e-6);
   EXPECT_NEAR(prediction.exposed_communication, 1.5 / 17.5, 1e-6);
+  costs.passes.back().gather_skew = 0.5;  // at each of six gathers
+  EXPECT_NEAR(predict(plan, *shape, costs, parameters).step_seconds, 17.5 + 6 * 0.5, 1e-6);
 }
 
 TEST(PredictionTest, LayersOfBatchNormAreCountedBlockByBlock) {
