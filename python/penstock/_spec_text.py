@@ -1,5 +1,6 @@
 """Pieces of spec lists, for what translates transforms of other libraries (_torchvision.py, _timm.py)."""
-from typing import Any, Dict, Optional, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Sequence
 
 
 class NoCounterpart(Exception):
@@ -8,6 +9,32 @@ class NoCounterpart(Exception):
     def __init__(self, fact: str, closest: str) -> None:
         super().__init__(fact)
         self.closest = closest
+
+
+@dataclass
+class Values:
+    """What the values of a picture mean at a place in a list of transforms. A fill, a threshold and an erased value are given in
+    them, and ours in levels of 0 to 255 or parts of white.
+    """
+    white: float = 0  # the value of white; 0 where no transform has made a tensor yet
+    is_float: bool = False
+    is_normalized: bool = False
+    mean: Sequence[float] = ()  # of the Normalize before this place, in parts of white; () where it was text
+    std: Sequence[float] = ()
+    will_normalize: bool = False  # whether the list has a Normalize at all
+    differences: List[str] = field(default_factory=list)  # in what the spec of the transform at hand is not it
+
+    def levels(self, value: float) -> float:
+        return value * 255 if self.is_float and self.white == 1 else value
+
+    def parts_of_white(self, values: Sequence[float], name: str, closest: str) -> List[float]:
+        if not self.is_normalized:
+            return [value / (self.white or 1) for value in values]
+        if not self.mean:
+            raise NoCounterpart(f"{name} after a normalize that is text", closest)
+        count = max(len(values), len(self.mean))
+        of_all = [list(one) * (count if len(one) == 1 else 1) for one in (values, self.std, self.mean)]
+        return [float(f"{value * std + mean:.9g}") for value, std, mean in zip(*of_all)]
 
 
 def number_text(value: Any) -> str:
@@ -52,11 +79,13 @@ def with_filter(transform: Any, name: str, keys: Dict[str, Optional[str]], defau
     return text
 
 
-def fill(transform: Any) -> Optional[str]:
+def fill(transform: Any, values: Values) -> Optional[str]:
+    """Of a dict by types, which v2 takes, the fill of the picture. Masks have that of their field."""
     given = getattr(transform, "fill", 0)
     if isinstance(given, dict):
-        given = next(iter(given.values()), 0)
+        of_type = {getattr(kind, "__name__", kind): one for kind, one in given.items()}
+        given = next((of_type[name] for name in ("Image", "Tensor", "others") if name in of_type), 0)
     levels = [0] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
     if len(set(levels)) != 1:
-        raise NoCounterpart(f"{type(transform).__name__} with fill {levels}", "the same with one level")
-    return number(levels[0], 0)
+        values.differences.append(f"fill {levels}")
+    return number(values.levels(sum(levels) / len(levels)), 0)

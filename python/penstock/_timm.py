@@ -1,10 +1,9 @@
 """What makes the spec of a transform of timm.data, as timm.data.create_transform() composes them (timm 1.0)."""
 import math
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
-from penstock._spec_text import NoCounterpart, number, number_text, numbers, size, spec, with_filter
-
-FORM_ONLY = ("ToTensor", "ToNumpy", "MaybeToTensor", "MaybePILToTensor")
+from penstock._spec_text import NoCounterpart, Values, number, number_text, numbers, size, spec, with_filter
+from penstock._torchvision import to_tensor
 
 _OPERATIONS = ("AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color", "Contrast", "Brightness",
                "Sharpness", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
@@ -13,7 +12,7 @@ _THREE = (("Solarize", 5), ("Desaturate", 10), ("GaussianBlurRand", 10))  # the 
 _NAMES = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
 
 
-def _random_resized_crop(transform: Any, mean: Optional[List[float]]) -> str:
+def _random_resized_crop(transform: Any, values: Values) -> str:
     keys = {**size(transform.size), "scale": numbers(transform.scale, (0.08, 1)), "ratio": numbers(transform.ratio, (3 / 4, 4 / 3))}
     if not isinstance(transform.interpolation, (list, tuple)):
         return with_filter(transform, "random-resized-crop", keys, "antialias", True)
@@ -26,7 +25,7 @@ def _fill(operations: Any) -> Optional[str]:
     return numbers(levels[:1] if len(set(levels)) == 1 else levels, (128,))
 
 
-def _rand_augment(transform: Any, mean: Optional[List[float]]) -> str:
+def _rand_augment(transform: Any, values: Values) -> str:
     ops = transform.ops
     if not ops:
         raise NoCounterpart("RandAugment of 0 operations", "")
@@ -57,7 +56,7 @@ def _rand_augment(transform: Any, mean: Optional[List[float]]) -> str:
     return text
 
 
-def _aug_mix(transform: Any, mean: Optional[List[float]]) -> str:
+def _aug_mix(transform: Any, values: Values) -> str:
     """Its magnitudes are drawn evenly from 0 to m of 10, those of aug-mix from `severity` whole ones of 0 to 9."""
     severity = min(max(round(transform.ops[0].magnitude) + 1, 1), 10) if transform.ops else 3
     depth = transform.depth if transform.depth > 0 else -1
@@ -66,7 +65,7 @@ def _aug_mix(transform: Any, mean: Optional[List[float]]) -> str:
     raise NoCounterpart("AugMixAugment, whose magnitudes and operations are timm's own", text)
 
 
-def _auto_augment(transform: Any, mean: Optional[List[float]]) -> str:
+def _auto_augment(transform: Any, values: Values) -> str:
     """The policy 3a alone: those of AutoAugment have other magnitudes in timm than in torchvision."""
     policy = transform.policy
     found = tuple((pair[0].name, pair[0].magnitude) for pair in policy if len(pair) == 1 and pair[0].prob == 1)
@@ -75,12 +74,12 @@ def _auto_augment(transform: Any, mean: Optional[List[float]]) -> str:
     return "three-augment"
 
 
-def _erasing(transform: Any, mean: Optional[List[float]]) -> str:
+def _erasing(transform: Any, values: Values) -> str:
     """timm erases after Normalize, so that its 0 is the mean."""
     low, high = transform.log_aspect_ratio
     ratio = [round(math.exp(log), 7) for log in (low, high)]
     modes = {"pixel": "random", "rand": "random-color"}
-    value = modes.get(transform.mode) or numbers(mean or [0], (0,))
+    value = modes.get(transform.mode) or numbers(values.mean or [0], (0,))
     text = spec("erase", {"p": number(transform.probability, 0.5), "scale": numbers([transform.min_area, transform.max_area], (0.02, 0.33)),
                           "ratio": numbers(ratio, (0.3, 3.3)), "value": value})
     if transform.max_count != 1:
@@ -88,10 +87,16 @@ def _erasing(transform: Any, mean: Optional[List[float]]) -> str:
     return text
 
 
-MAKERS: Dict[str, Callable[[Any, Optional[List[float]]], str]] = {
+AFTER_NORMALIZE = ("ToNumpy", "MaybeToTensor", "MaybePILToTensor")
+
+MAKERS: Dict[str, Callable[[Any, Values], str]] = {
     "RandomResizedCropAndInterpolation": _random_resized_crop,
     "RandAugment": _rand_augment,
     "AutoAugment": _auto_augment,
     "AugMixAugment": _aug_mix,
     "RandomErasing": _erasing,
+    "ToTensor": to_tensor(255, True),
+    "MaybeToTensor": to_tensor(1, True),
+    "MaybePILToTensor": to_tensor(255, False),
+    "ToNumpy": to_tensor(255, False),
 }
