@@ -80,6 +80,31 @@ def test_a_column_is_in_the_batches_of_the_stock_tools(installed, plugin, stripe
         installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--columns", "halvs")
 
 
+def test_a_sampler_says_which_samples_an_epoch_has(installed, plugin, stripes):
+    loadbench = [installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--digest", "--epochs", 1, "--workers", 1]
+    digests = [run(*loadbench, "--sampler", f"firsts(rows={rows})") for rows in (8, 64)]
+    assert digests[0] != digests[1] == run(*loadbench, "--shuffle", "none")  # a digest does not tell orders apart
+    assert "firsts: rows is 65; expected at most 64" in refusal(*loadbench, "--sampler", "firsts(rows=65)")
+
+
+def test_a_codec_reads_what_no_other_one_does(installed, plugin, tmp_path):
+    for name, level in (("a", 10), ("b", 200)):
+        place = tmp_path / "source" / name
+        place.mkdir(parents=True)
+        (place / "1.tone").write_bytes(b"TONE" + bytes((3, 4)) + bytes([level] * 12))
+    shardprep = [installed / "bin/shardprep"]
+    pack = ["pack", "--source", "image-folder", "--input", tmp_path / "source", "--out", tmp_path / "packed"]
+    assert "no samples" in refusal(*shardprep, *pack, code=3)
+    run(*shardprep, *pack, "--plugin", plugin)
+    assert "TONE" in run(*shardprep, "info", tmp_path / "packed/train", "--plugin", plugin)
+    run(*shardprep, "unpack", tmp_path / "packed", "--out", tmp_path / "again", "--plugin", plugin)
+    again = sorted((tmp_path / "again").rglob("*.tone"))
+    assert [file.read_bytes()[6] for file in again] == [10, 200]
+    assert "encoding is 200; expected one of 0 (raw)" in refusal(*shardprep, "verify", tmp_path / "packed", code=4)
+    (tmp_path / "source/a/1.tone").write_bytes(b"TONE\x03\x04")
+    assert "6 bytes; expected a whole TONE picture" in refusal(*shardprep, *pack, "--force", "--plugin", plugin, code=4)
+
+
 @pytest.fixture(scope="module")
 def memory(installed, plugin):
     """A tool with the plug-in of `memory:`, which holds files in memory."""
@@ -212,8 +237,10 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     out = tmp_path / "run"
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
-    assert f"plug-in {plugin}: transform complement, source stripes, column halves\n" in printed
-    assert f"plug-in {training}: arch spreads, arch edges, mode signs, optimizer signum, loss brier, schedule in-order\n" in printed
+    assert f"plug-in {plugin}: transform complement, source stripes, column halves, sampler firsts, codec TONE (encoding 200)\n" in printed
+    assert (f"plug-in {training}: arch spreads, arch edges, mode signs, optimizer signum, loss brier, schedule in-order, "
+            "sink losses\n") in printed
+    assert [line.split()[0] for line in (out / "losses.txt").read_text().splitlines()] == list("12345")
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
     options = json.loads((out / "options.json").read_text())
     assert options["plugin"] == [str(plugin), str(training)]

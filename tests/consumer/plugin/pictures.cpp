@@ -1,9 +1,15 @@
-// A plug-in by another project for all tools: the transform `complement`, the source `stripes` and the column `halves`.
+// A plug-in by another project for all tools: the transform `complement`, the source `stripes`, the column `halves`,
+// the sampler `firsts` and the codec of .tone files.
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "augment/transform.h"
+#include "core/error.h"
 #include "core/plugin.h"
+#include "loader/codecs/codec.h"
 #include "loader/rows/column.h"
+#include "loader/samplers/sampler.h"
 #include "loader/sources/source.h"
 
 PENSTOCK_PLUGIN();
@@ -88,5 +94,72 @@ const Registered<penstock::ColumnKind> kHalves{
     {"times"},
     "means of the two halves of a row's bytes: times=1",
     [](const Spec& spec, const penstock::ColumnContext&) { return std::make_unique<Halves>(spec.get("times", 1.0)); }};
+
+/// Epochs of the first elements alone, in their order.
+class Firsts final : public penstock::Sampler {
+ public:
+  explicit Firsts(uint64_t rows) : rows_(rows) {}
+  uint64_t rows() const override { return rows_; }
+  std::string text() const override { return penstock::concat("the first ", rows_, " samples"); }
+  std::unique_ptr<const penstock::SampledEpoch> epoch(int64_t) const override { return std::make_unique<Epoch>(); }
+
+ private:
+  struct Epoch final : penstock::SampledEpoch {
+    penstock::Draw at(uint64_t position) const override { return {position, 0}; }
+  };
+  uint64_t rows_;
+};
+
+const Registered<penstock::SamplerKind> kFirsts{
+    "firsts",
+    {"rows"},
+    "the first samples, in their order: rows=ROWS (default: all)",
+    [](const Spec& spec, const penstock::SamplerContext& context) {
+      const uint64_t rows = penstock::rows_of(spec, context.size());
+      if (rows > context.size())
+        throw penstock::config_error(
+            penstock::concat(spec.where(), ": rows is ", rows, "; expected at most ", context.size()));
+      return std::make_unique<Firsts>(rows);
+    }};
+
+/// Grey pictures of up to 255 x 255: "TONE", height, width, then the levels, row by row.
+class Tone final : public penstock::Codec {
+ public:
+  static constexpr std::array<uint8_t, 4> kSignature{'T', 'O', 'N', 'E'};
+
+  penstock::Picture decode(const penstock::Sample& sample, const penstock::DecodeRequest& request,
+                           penstock::DecodeScratch& scratch) const override {
+    const Extent extent = probe(sample.bytes);
+    const auto levels = sample.bytes.subspan(kHeader);
+    scratch.pixels.clear();
+    for (const uint8_t level : levels)
+      scratch.pixels.insert(scratch.pixels.end(), static_cast<size_t>(request.channels), level);
+    return {scratch.pixels.data(),
+            ptrdiff_t{extent.width} * request.channels,
+            extent.height,
+            extent.width,
+            request.channels,
+            0,
+            0};
+  }
+  Extent probe(std::span<const uint8_t> bytes) const override {
+    const bool is_whole = bytes.size() > kHeader && bytes.size() == kHeader + size_t{bytes[4]} * bytes[5];
+    if (!is_whole)
+      throw penstock::corrupt_error(penstock::concat(bytes.size(), " bytes; expected a whole TONE picture"));
+    return {bytes[4], bytes[5], 1};
+  }
+
+ private:
+  static constexpr size_t kHeader = kSignature.size() + 2;
+};
+
+const Tone kTone;
+/// Numbers from 128 on are for plug-ins.
+const penstock::RegisteredCodec kTones{static_cast<Encoding>(200),
+                                       {.name = "TONE",
+                                        .extensions = {".tone"},
+                                        .signature = {Tone::kSignature.begin(), Tone::kSignature.end()},
+                                        .is_lossless = true},
+                                       kTone};
 
 }  // namespace

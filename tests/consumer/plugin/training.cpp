@@ -1,7 +1,9 @@
 // A plug-in by another project for `train`: the models `spreads` and `edges`, the mode `signs`, the optimiser `signum`,
-// the loss `brier` and the schedule `in-order`.
+// the loss `brier`, the schedule `in-order` and the sink `losses`.
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
+
+#include <fstream>
 
 #include "core/error.h"
 #include "train/losses/loss.h"
@@ -10,6 +12,7 @@
 #include "train/parallel/strategy/schedule.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/plugin.h"
+#include "train/sinks/sink.h"
 
 PENSTOCK_TRAIN_PLUGIN();
 
@@ -179,5 +182,25 @@ const Registered<penstock::ScheduleKind> kInOrder{
     "in-order", {}, "all forwards, then all backwards in the same order", [](const Spec&) {
       return std::make_unique<InOrder>();
     }};
+
+/// losses.txt: a line for each epoch.
+class Losses final : public penstock::Sink {
+ public:
+  explicit Losses(const penstock::SinkContext& context)
+      : file_(context.folder / "losses.txt", context.resumed_step < 0 ? std::ios::trunc : std::ios::app) {}
+  void write(const penstock::Metrics& metrics) override {
+    if (metrics.kind == penstock::Metrics::Kind::kEpoch) file_ << metrics.epoch << ' ' << metrics.loss << std::endl;
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+const Registered<penstock::SinkKind> kLosses{
+    "losses",
+    {},
+    "losses.txt, a line for each epoch",
+    [](const Spec&, const penstock::SinkContext& context) { return std::make_unique<Losses>(context); },
+    {.files = "losses.txt"}};
 
 }  // namespace
