@@ -76,6 +76,36 @@ const std::string& file_extension(Encoding encoding, int channels) {
   return is_array ? array : codec_traits(encoding).extensions.front();
 }
 
+namespace {
+
+/// The name of a format that nothing here reads, so that a message can say it; "" for any other bytes.
+std::string_view unread_format(std::span<const uint8_t> bytes) {
+  struct Known {
+    size_t at;
+    std::string_view bytes, name;
+  };
+  static constexpr std::array kKnown{Known{4, "ftyphei", "HEIC"},
+                                     Known{4, "ftyphev", "HEIC"},
+                                     Known{4, "ftypmif1", "HEIC"},
+                                     Known{4, "ftypmsf1", "HEIC"},
+                                     Known{4, "ftypavi", "AVIF"},
+                                     Known{4, "JXL \r\n", "JPEG XL"},
+                                     Known{0, "\xff\x0a", "JPEG XL"},
+                                     Known{4, "jP  \r\n", "JPEG 2000"},
+                                     Known{0, "\xff\x4f\xff\x51", "JPEG 2000"},
+                                     Known{0, "8BPS", "PSD"},
+                                     Known{0, "%PDF", "PDF"},
+                                     Known{0, "v/1\x01", "OpenEXR"},
+                                     Known{0, "SIMPLE  =", "FITS"},
+                                     Known{0, "qoif", "QOI"}};
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const auto& [at, signature, name] : kKnown)
+    if (text.size() > at && text.substr(at).starts_with(signature)) return name;
+  return {};
+}
+
+}  // namespace
+
 Encoding detect_encoding(std::span<const uint8_t> bytes) {
   std::vector<std::string> known;
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -86,6 +116,8 @@ Encoding detect_encoding(std::span<const uint8_t> bytes) {
     if (is_it) return static_cast<Encoding>(i);
     known.push_back(concat("a ", name, " (", hex(signature), ")"));
   }
+  if (const auto format = unread_format(bytes); !format.empty())
+    throw corrupt_error(concat("is ", format, ", which is not read; expected a JPEG or a PNG: convert it first"));
   throw corrupt_error(concat(bytes.size(), " bytes that begin with ",
                              in_quotes(hex(bytes.first(std::min<size_t>(bytes.size(), 8)))), "; expected ",
                              join(known, " or ")));
