@@ -1,4 +1,4 @@
-// decode_gif() by giflib.
+// decode_gif() and gif_numbers() by giflib.
 #include "loader/import/gif.h"
 
 #include <gif_lib.h>
@@ -73,12 +73,11 @@ void put_color(const ColorMapObject* colors, int index, uint8_t* pixel) {
   pixel[2] = color.Blue;
 }
 
-}  // namespace
-
-ForeignPicture decode_gif(std::span<const uint8_t> bytes, int64_t max_pixels) {
-  Reader reader{bytes};
+/// Opens the file, goes to the first frame and checks its size.
+GifFile open_gif(Reader& reader, int64_t max_pixels) {
+  const auto bytes = reader.rest;
   int code = 0;
-  const GifFile file(DGifOpen(&reader, read_bytes, &code));
+  GifFile file(DGifOpen(&reader, read_bytes, &code));
   if (!file) give_up(GifErrorString(code) != nullptr ? GifErrorString(code) : "cannot be read");
   find_frame(file);
   const GifImageDesc& frame = file->Image;
@@ -88,23 +87,50 @@ ForeignPicture decode_gif(std::span<const uint8_t> bytes, int64_t max_pixels) {
       frame.Top + frame.Height > height)
     give_up(concat("the first frame has ", frame.Height, " x ", frame.Width, " pixels at ", frame.Top, ", ", frame.Left,
                    " of a screen of ", height, " x ", width));
-  ForeignPicture picture{.extent = {height, width, 3},
-                         .pixels = std::vector<uint8_t>(static_cast<size_t>(height) * width * 3)};
-  const ColorMapObject* screen_colors = file->SColorMap;
-  const bool covers = frame.Width == width && frame.Height == height;
-  if (!covers && screen_colors != nullptr && file->SBackGroundColor < screen_colors->ColorCount)
-    for (size_t i = 0; i < picture.pixels.size(); i += 3)
-      put_color(screen_colors, file->SBackGroundColor, &picture.pixels[i]);
-  const ColorMapObject* colors = frame.ColorMap != nullptr ? frame.ColorMap : screen_colors;
+  return file;
+}
+
+/// Calls put(pixel's place on the screen, number) for each pixel of the frame.
+template <class Put>
+void read_frame(const GifFile& file, const Put& put) {
+  const GifImageDesc& frame = file->Image;
   std::vector<GifPixelType> line(static_cast<size_t>(frame.Width));
   for (const int row : rows_of(frame)) {
     check(DGifGetLine(file.get(), line.data(), frame.Width) == GIF_OK, file);
-    uint8_t* pixel = &picture.pixels[(static_cast<size_t>(frame.Top + row) * width + frame.Left) * 3];
-    for (const GifPixelType index : line) {
-      put_color(colors, index, pixel);
-      pixel += 3;
-    }
+    size_t place = static_cast<size_t>(frame.Top + row) * static_cast<size_t>(file->SWidth) + frame.Left;
+    for (const GifPixelType number : line) put(place++, number);
   }
+}
+
+bool covers_screen(const GifFile& file) {
+  return file->Image.Width == file->SWidth && file->Image.Height == file->SHeight;
+}
+
+}  // namespace
+
+ForeignPicture decode_gif(std::span<const uint8_t> bytes, int64_t max_pixels) {
+  Reader reader{bytes};
+  const GifFile file = open_gif(reader, max_pixels);
+  const int height = file->SHeight, width = file->SWidth;
+  ForeignPicture picture{.extent = {height, width, 3},
+                         .pixels = std::vector<uint8_t>(static_cast<size_t>(height) * width * 3)};
+  const ColorMapObject* screen_colors = file->SColorMap;
+  if (!covers_screen(file) && screen_colors != nullptr && file->SBackGroundColor < screen_colors->ColorCount)
+    for (size_t i = 0; i < picture.pixels.size(); i += 3)
+      put_color(screen_colors, file->SBackGroundColor, &picture.pixels[i]);
+  const ColorMapObject* colors = file->Image.ColorMap != nullptr ? file->Image.ColorMap : screen_colors;
+  read_frame(file, [&](size_t place, int number) { put_color(colors, number, &picture.pixels[place * 3]); });
+  return picture;
+}
+
+ForeignPicture gif_numbers(std::span<const uint8_t> bytes, int64_t max_pixels) {
+  Reader reader{bytes};
+  const GifFile file = open_gif(reader, max_pixels);
+  const size_t pixel_count = static_cast<size_t>(file->SHeight) * static_cast<size_t>(file->SWidth);
+  const auto background = static_cast<uint8_t>(covers_screen(file) ? 0 : file->SBackGroundColor);
+  ForeignPicture picture{.extent = {file->SHeight, file->SWidth, 1},
+                         .pixels = std::vector<uint8_t>(pixel_count, background)};
+  read_frame(file, [&](size_t place, uint8_t number) { picture.pixels[place] = number; });
   return picture;
 }
 

@@ -8,6 +8,7 @@
 
 #include "loader/codecs/png_writer.h"
 #include "loader/files/picture_checks.h"
+#include "loader/import/picture_formats.h"
 
 namespace penstock::detail {
 namespace {
@@ -35,6 +36,11 @@ std::vector<uint8_t> unpacked(const std::vector<uint8_t>& packed, const spng_ihd
 }  // namespace
 
 std::vector<uint8_t> grey_mask_png(std::vector<uint8_t> png) {
+  if (const ForeignFormat* format = foreign_format_of(png)) {
+    if (format->numbers == nullptr)
+      throw corrupt_error(concat("mask: is ", format->name, ", which has colours alone; expected a PNG"));
+    return to_png(format->numbers(png, kMaxPixels));
+  }
   const std::unique_ptr<spng_ctx, void (*)(spng_ctx*)> context(spng_ctx_new(0), spng_ctx_free);
   if (!context) throw std::bad_alloc();
   constexpr size_t kMaxChunkBytes = size_t{1} << 26;

@@ -9,6 +9,7 @@
 #include "loader/codecs/png_writer.h"
 #include "loader/import/bmp.h"
 #include "loader/import/gif.h"
+#include "loader/import/pnm.h"
 #include "loader/import/tiff.h"
 #include "loader/import/webp.h"
 
@@ -23,17 +24,22 @@ bool begins_with(std::span<const uint8_t> bytes, std::string_view text, size_t a
 bool is_webp(std::span<const uint8_t> bytes) { return begins_with(bytes, "RIFF") && begins_with(bytes, "WEBP", 8); }
 bool is_gif(std::span<const uint8_t> bytes) { return begins_with(bytes, "GIF87a") || begins_with(bytes, "GIF89a"); }
 bool is_bmp(std::span<const uint8_t> bytes) { return begins_with(bytes, "BM"); }
+bool is_pnm(std::span<const uint8_t> bytes) {
+  return bytes.size() > 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' && std::isspace(bytes[2]) != 0;
+}
 bool is_tiff(std::span<const uint8_t> bytes) {
   using namespace std::string_view_literals;
   return begins_with(bytes, "II*\0"sv) || begins_with(bytes, "MM\0*"sv) || begins_with(bytes, "II+\0"sv) ||
          begins_with(bytes, "MM\0+"sv);  // the last two are BigTIFF
 }
 
-const std::array<ForeignFormat, 4>& formats() {
-  static const std::array<ForeignFormat, 4> formats{{{"WebP", {".webp"}, is_webp, decode_webp},
-                                                     {"TIFF", {".tif", ".tiff"}, is_tiff, decode_tiff},
-                                                     {"GIF", {".gif"}, is_gif, decode_gif},
-                                                     {"BMP", {".bmp"}, is_bmp, decode_bmp}}};
+const std::array<ForeignFormat, 5>& formats() {
+  static const std::array<ForeignFormat, 5> formats{
+      {{"WebP", {".webp"}, true, is_webp, decode_webp, nullptr},
+       {"TIFF", {".tif", ".tiff"}, true, is_tiff, decode_tiff, tiff_numbers},
+       {"GIF", {".gif"}, true, is_gif, decode_gif, gif_numbers},
+       {"BMP", {".bmp"}, false, is_bmp, decode_bmp, bmp_numbers},
+       {"PNM", {".ppm", ".pgm", ".pbm", ".pnm"}, false, is_pnm, decode_pnm, pnm_numbers}}};
   return formats;
 }
 

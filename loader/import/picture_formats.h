@@ -11,13 +11,17 @@
 
 namespace penstock::detail {
 
-/// One format: WebP, TIFF, GIF (of several frames the first) or BMP. decode() throws corrupt_error, which states only
-/// the fact, also for more than `max_pixels`, and checks the size before it allocates memory for the pixels.
+/// One format: WebP, TIFF, GIF (of several frames the first), BMP or PNM. decode() throws corrupt_error, which states
+/// only the fact, also for more than `max_pixels`, and checks the size before it allocates memory for the pixels.
 struct ForeignFormat {
   const char* name;
   std::vector<std::string> extensions;  // in lower case
+  bool is_certain;                      // false: the first bytes may also be those of a text
   bool (*is_it)(std::span<const uint8_t> bytes);
   ForeignPicture (*decode)(std::span<const uint8_t> bytes, int64_t max_pixels);
+  /// What a mask has: the numbers of a palette's colours, or grey levels as the file has them, neither coloured nor
+  /// scaled. Null for a format of colours alone. Errors: as decode(), also for colours.
+  ForeignPicture (*numbers)(std::span<const uint8_t> bytes, int64_t max_pixels);
 };
 
 /// The format of a file, by its first bytes; null: none of them.

@@ -125,41 +125,38 @@ std::vector<uint8_t> exif_of_orientation(uint16_t orientation) {
           0,   0,   0,  0, 0, 0, 0};
 }
 
-/// Levels of 8, 16 or 32 bits, pixel by pixel: of the `samples` levels of each, the first are kept: 1 of grey, 3 of
-/// RGB, or all bands.
+/// Levels pixel by pixel, each in bytes of its own: those of 1 to 7 bits in one, of 9 to 15 in two, with their numbers.
+/// Of the `samples` levels of each pixel, the first `kept` are kept.
 class LevelReader {
  public:
-  LevelReader(TIFF* file, const TiffHeader& header, const Memory& memory)
+  LevelReader(TIFF* file, const TiffHeader& header, const Memory& memory, int kept)
       : file_(file),
         header_(header),
         memory_(memory),
-        level_bytes_(header.bits / 8),
-        pixel_bytes_(level_bytes_ * (header.planar == PLANARCONFIG_SEPARATE ? 1 : header.samples)),
-        kept_bytes_(level_bytes_ * (has_bands(header)  ? header.samples
-                                    : header.is_grey() ? 1
-                                                       : 3)),
-        pixels_(size_t{header.height} * header.width * kept_bytes_) {}
+        level_bytes_((header.bits + 7U) / 8),
+        file_samples_(header.planar == PLANARCONFIG_SEPARATE ? 1 : header.samples),
+        kept_(static_cast<uint16_t>(kept)),
+        pixels_(size_t{header.height} * header.width * kept_ * level_bytes_) {}
 
   std::vector<uint8_t> read() && {
     // In separate planes each sample has rows or tiles of its own.
-    const bool is_separate = header_.planar == PLANARCONFIG_SEPARATE;
-    for (uint16_t plane = 0; plane < (is_separate ? header_.samples : 1); ++plane)
+    for (uint16_t plane = 0; plane < (header_.planar == PLANARCONFIG_SEPARATE ? kept_ : 1); ++plane)
       TIFFIsTiled(file_) != 0 ? read_tiles(plane) : read_rows(plane);
-    if (!has_bands(header_) && header_.photometric == PHOTOMETRIC_MINISWHITE)
-      for (auto& byte : pixels_) byte = static_cast<uint8_t>(~byte);
     return std::move(pixels_);
   }
 
  private:
   static constexpr uint64_t kMostTilePixels = uint64_t{1} << 20;  // of a picture that is smaller than its tile
 
+  size_t packed_bytes(uint32_t width) const { return (size_t{width} * file_samples_ * header_.bits + 7) / 8; }
+
   void read_rows(uint16_t plane) {
-    std::vector<uint8_t> row(header_.width * pixel_bytes_);
+    std::vector<uint8_t> row(packed_bytes(header_.width));
     if (TIFFScanlineSize(file_) != static_cast<tmsize_t>(row.size()))
       refuse_tiff(concat("rows of ", TIFFScanlineSize(file_), " bytes"));
     for (uint32_t y = 0; y < header_.height; ++y) {
       if (TIFFReadScanline(file_, row.data(), y, plane) < 0) refuse_tiff(memory_);
-      put(row.data(), y, 0, header_.width, plane);
+      put(row, y, 0, header_.width, plane);
     }
   }
 
@@ -171,36 +168,62 @@ class LevelReader {
     const uint64_t tile_pixels = uint64_t{tile_height} * tile_width;
     if (tile_pixels == 0 || tile_pixels > uint64_t{header_.height} * header_.width + kMostTilePixels)
       refuse_tiff(concat("tiles of ", tile_height, " x ", tile_width));
-    const size_t row_bytes = tile_width * pixel_bytes_;
+    const size_t row_bytes = packed_bytes(tile_width);
     if (TIFFTileSize(file_) != static_cast<tmsize_t>(row_bytes * tile_height)) refuse_tiff("tiles of another size");
     std::vector<uint8_t> tile(row_bytes * tile_height);
     for (uint32_t y = 0; y < header_.height; y += tile_height)
       for (uint32_t x = 0; x < header_.width; x += tile_width) {
         if (TIFFReadTile(file_, tile.data(), x, y, 0, plane) < 0) refuse_tiff(memory_);
         for (uint32_t row = 0; row < std::min(tile_height, header_.height - y); ++row)
-          put(&tile[row * row_bytes], y + row, x, std::min(tile_width, header_.width - x), plane);
+          put(std::span(tile).subspan(row * row_bytes, row_bytes), y + row, x, std::min(tile_width, header_.width - x),
+              plane);
       }
   }
 
-  void put(const uint8_t* pixel, uint32_t y, uint32_t x, uint32_t count, uint16_t plane) {
-    uint8_t* out = &pixels_[(size_t{y} * header_.width + x) * kept_bytes_ + plane * level_bytes_];
-    const size_t copied = std::min(kept_bytes_, pixel_bytes_);
-    for (uint32_t i = 0; i < count; ++i, pixel += pixel_bytes_, out += kept_bytes_) std::memcpy(out, pixel, copied);
+  /// The levels of a row, of which the first has the highest bits, as numbers in bytes of their own.
+  std::span<const uint8_t> unpacked(std::span<const uint8_t> row, uint32_t width) {
+    if (header_.bits % 8 == 0) return row;
+    levels_.clear();
+    uint32_t bits = 0, count = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < size_t{width} * file_samples_; ++i) {
+      for (; count < header_.bits; count += 8) bits = bits << 8 | row[at++];
+      count -= header_.bits;
+      const uint32_t level = bits >> count & ((1U << header_.bits) - 1);
+      levels_.push_back(static_cast<uint8_t>(level));
+      if (level_bytes_ == 2) levels_.push_back(static_cast<uint8_t>(level >> 8));
+    }
+    return levels_;
+  }
+
+  void put(std::span<const uint8_t> row, uint32_t y, uint32_t x, uint32_t count, uint16_t plane) {
+    const uint8_t* pixel = unpacked(row, count).data();
+    uint8_t* out = &pixels_[((size_t{y} * header_.width + x) * kept_ + plane) * level_bytes_];
+    const size_t pixel_bytes = file_samples_ * level_bytes_, kept_bytes = kept_ * level_bytes_;
+    for (uint32_t i = 0; i < count; ++i, pixel += pixel_bytes, out += kept_bytes)
+      std::memcpy(out, pixel, std::min(kept_bytes, pixel_bytes));
   }
 
   TIFF* file_;
   const TiffHeader& header_;
   const Memory& memory_;
-  const size_t level_bytes_, pixel_bytes_, kept_bytes_;
-  std::vector<uint8_t> pixels_;
+  const size_t level_bytes_, file_samples_;
+  const uint16_t kept_;
+  std::vector<uint8_t> pixels_, levels_;
 };
+
+/// White is 0, so that all levels are turned around.
+void invert(std::vector<uint8_t>& pixels, uint16_t bits) {
+  const auto most = static_cast<uint16_t>((1U << bits) - 1);  // of 9 to 15 bits the second byte has bits % 8
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<uint8_t>(~pixels[i] & (bits > 8 && i % 2 == 1 ? most >> 8 : 255));
+}
 
 /// Whether the pixels are plain levels, of which alpha can be left out. libtiff itself multiplies colours by alpha.
 bool has_plain_levels(const TiffHeader& header) {
   const bool is_rgb = header.photometric == PHOTOMETRIC_RGB && header.samples >= 3;
   if (has_bands(header)) return true;
-  return (header.bits == 8 || header.bits == 16) && header.planar == PLANARCONFIG_CONTIG &&
-         (header.is_grey() || is_rgb) && header.samples <= 4;
+  return header.bits >= 8 && header.bits <= 16 && (header.is_grey() || is_rgb) && header.samples <= 4;
 }
 
 /// Up to 8 bits in any form: as libtiff makes RGB of it, not turned.
@@ -223,28 +246,53 @@ std::vector<uint8_t> read_as_rgb(TIFF* file, const TiffHeader& header, const Mem
   return pixels;
 }
 
-}  // namespace
+[[noreturn]] void refuse_form(const TiffHeader& header) {
+  refuse_tiff(concat(header.samples, " samples of ", header.bits, " bits per pixel in planar configuration ",
+                     header.planar, " and photometric interpretation ", header.photometric));
+}
 
-ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
+/// The channels of the picture. `wants_numbers`: those of a mask, which are neither coloured nor inverted.
+int checked_channels(const TiffHeader& header, bool wants_numbers) {
+  if (wants_numbers) {
+    const bool is_number = header.photometric == PHOTOMETRIC_MINISBLACK || header.photometric == PHOTOMETRIC_PALETTE;
+    if (!is_number || header.samples != 1 || header.bits > 16) refuse_form(header);
+    return 1;
+  }
+  const bool has_alpha = header.photometric == PHOTOMETRIC_RGB && header.samples > 3;
+  if (!has_plain_levels(header) && (header.bits > 8 || has_alpha)) refuse_form(header);
+  return has_bands(header) ? header.samples : header.is_grey() ? 1 : 3;
+}
+
+ForeignPicture decode_as(std::span<const uint8_t> bytes, int64_t max_pixels, bool wants_numbers) {
   Memory memory{.bytes = bytes, .message = {}};
   const TiffFile file = open_tiff(memory);
   if (!file) refuse_tiff(memory);
   const TiffHeader header = read_tiff_header(file.get(), bytes, max_pixels);
   if (memory.has_short_strip) refuse_tiff("cut short: StripByteCounts does not fit to the size of the picture");
-  const bool is_plain = has_plain_levels(header);
-  if (!is_plain && (header.bits > 8 || (header.photometric == PHOTOMETRIC_RGB && header.samples > 3)))
-    refuse_tiff(concat(header.samples, " samples of ", header.bits, " bits per pixel in planar configuration ",
-                       header.planar, " and photometric interpretation ", header.photometric));
-  ForeignPicture picture{.extent = {static_cast<int>(header.height), static_cast<int>(header.width),
-                                    has_bands(header)  ? header.samples
-                                    : header.is_grey() ? 1
-                                                       : 3},
-                         .bit_depth = header.bits == 16 || header.bits == 32 ? header.bits : 8,
+  const int channels = checked_channels(header, wants_numbers);
+  const bool is_plain = wants_numbers || has_plain_levels(header);
+  ForeignPicture picture{.extent = {static_cast<int>(header.height), static_cast<int>(header.width), channels},
+                         .bit_depth = header.bits <= 8    ? 8
+                                      : header.bits <= 16 ? 16
+                                                          : 32,
                          .pixels = {},
-                         .exif = exif_of_orientation(header.orientation)};
-  picture.pixels = is_plain ? LevelReader(file.get(), header, memory).read() : read_as_rgb(file.get(), header, memory);
+                         .exif = wants_numbers ? std::vector<uint8_t>() : exif_of_orientation(header.orientation)};
+  picture.pixels =
+      is_plain ? LevelReader(file.get(), header, memory, channels).read() : read_as_rgb(file.get(), header, memory);
   if (!memory.message.empty()) refuse_tiff(memory);
+  if (!wants_numbers && is_plain && !has_bands(header) && header.photometric == PHOTOMETRIC_MINISWHITE)
+    invert(picture.pixels, header.bits);
   return picture;
+}
+
+}  // namespace
+
+ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
+  return decode_as(bytes, max_pixels, false);
+}
+
+ForeignPicture tiff_numbers(std::span<const uint8_t> bytes, int64_t max_pixels) {
+  return decode_as(bytes, max_pixels, true);
 }
 
 }  // namespace penstock::detail

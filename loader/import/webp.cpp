@@ -28,18 +28,29 @@ std::vector<uint8_t> exif_of(const WebPDemuxer* demuxer) {
   return exif;
 }
 
-/// The first frame's bytes, which are those of a WebP file without animation. It must cover the canvas.
-std::span<const uint8_t> first_frame(const WebPDemuxer* demuxer, int height, int width) {
-  WebPIterator frame;
-  if (WebPDemuxGetFrame(demuxer, 1, &frame) == 0) throw corrupt_error(concat("WebP: no frame", kExpected));
-  const std::span<const uint8_t> bytes(frame.fragment.bytes, frame.fragment.size);  // into the file
-  const bool covers = frame.x_offset == 0 && frame.y_offset == 0 && frame.width == width && frame.height == height &&
-                      frame.complete != 0;
-  WebPDemuxReleaseIterator(&frame);
-  if (!covers)
+/// The first frame: its bytes, which are those of a WebP file without animation, and where the canvas has it.
+struct Frame {
+  std::span<const uint8_t> bytes;  // into the file
+  int top, left, height, width;
+};
+
+Frame first_frame(const WebPDemuxer* demuxer, int height, int width) {
+  WebPIterator found;
+  if (WebPDemuxGetFrame(demuxer, 1, &found) == 0) throw corrupt_error(concat("WebP: no frame", kExpected));
+  const Frame frame{
+      {found.fragment.bytes, found.fragment.size}, found.y_offset, found.x_offset, found.height, found.width};
+  const bool is_complete = found.complete != 0;
+  WebPDemuxReleaseIterator(&found);
+  if (!is_complete || frame.top < 0 || frame.left < 0 || frame.height < 1 || frame.width < 1 ||
+      frame.height > height - frame.top || frame.width > width - frame.left)
+    throw corrupt_error(concat("WebP: the first frame has ", frame.height, " x ", frame.width, " pixels at ", frame.top,
+                               ", ", frame.left, " of a canvas of ", height, " x ", width, kExpected));
+  WebPBitstreamFeatures features;
+  if (WebPGetFeatures(frame.bytes.data(), frame.bytes.size(), &features) != VP8_STATUS_OK ||
+      features.width != frame.width || features.height != frame.height)
     throw corrupt_error(
-        concat("WebP: the first frame does not cover the picture of ", height, " x ", width, kExpected));
-  return bytes;
+        concat("WebP: the frame is not one of ", frame.height, " x ", frame.width, " pixels", kExpected));
+  return frame;
 }
 
 }  // namespace
@@ -51,15 +62,15 @@ ForeignPicture decode_webp(std::span<const uint8_t> bytes, int64_t max_pixels) {
   const auto height = static_cast<int>(WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT));
   const auto width = static_cast<int>(WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH));
   check_claim(height, width, bytes, max_pixels);
-  const auto frame = first_frame(demuxer.get(), height, width);
-  WebPBitstreamFeatures features;
-  if (WebPGetFeatures(frame.data(), frame.size(), &features) != VP8_STATUS_OK || features.width != width ||
-      features.height != height)
-    throw corrupt_error(concat("WebP: the frame is not one of ", height, " x ", width, " pixels", kExpected));
+  const Frame frame = first_frame(demuxer.get(), height, width);
   ForeignPicture picture{.extent = {height, width, 3}, .pixels = {}, .exif = exif_of(demuxer.get())};
+  // Where the frame leaves the canvas free it is black: transparent, and alpha is left out.
   picture.pixels.resize(static_cast<size_t>(height) * width * 3);
-  if (WebPDecodeRGBInto(frame.data(), frame.size(), picture.pixels.data(), picture.pixels.size(), width * 3) == nullptr)
-    throw corrupt_error(concat("WebP: the pixels of ", height, " x ", width, " cannot be decoded", kExpected));
+  const size_t begin = (static_cast<size_t>(frame.top) * width + frame.left) * 3;
+  if (WebPDecodeRGBInto(frame.bytes.data(), frame.bytes.size(), &picture.pixels[begin], picture.pixels.size() - begin,
+                        width * 3) == nullptr)
+    throw corrupt_error(
+        concat("WebP: the pixels of ", frame.height, " x ", frame.width, " cannot be decoded", kExpected));
   return picture;
 }
 

@@ -1,5 +1,5 @@
-// image-folder: reads a folder of class folders with JPEG, PNG, WebP, TIFF, GIF or BMP files, which are recognised by
-// their content.
+// image-folder: reads a folder of class folders with JPEG, PNG, WebP, TIFF, GIF, BMP or PNM files, which are recognised
+// by their content.
 //
 // The files are in DIR/<split>/<class>/... when there is a folder for the split (for test one of test, val, valid,
 // validation); otherwise in DIR/<class>/... for train and all. Split all unites train and test where these folders
@@ -247,7 +247,8 @@ class ImageFolder final : public Source {
 const Registered<SourceKind> kImageFolder{
     "image-folder",
     {"test"},
-    "JPEG, PNG, WebP, TIFF, GIF or BMP files in one folder per class, DIR/<split>/<class>/ or DIR/<class>/: test=NAME "
+    "JPEG, PNG, WebP, TIFF, GIF, BMP or PNM files in one folder per class, DIR/<split>/<class>/ or DIR/<class>/: "
+    "test=NAME "
     "of the folder for "
     "split test (default: the one of test, val, valid or validation that exists)",
     [](const Spec& spec, const fs::path& input, const std::string& split) {

@@ -57,7 +57,7 @@ bool is_picture(const fs::path& path) {
     return true;
   } catch (const Error&) {
     const auto* format = foreign_format_of(bytes);
-    return format != nullptr && std::string_view(format->name) != "BMP";  // whose two letters begin texts, too
+    return format != nullptr && format->is_certain;
   }
 }
 
@@ -85,6 +85,17 @@ SourceSample read_picture(const fs::path& path) {
   return with_file(path, [](std::vector<uint8_t> bytes) { return picture_sample(std::move(bytes)); });
 }
 
+namespace {
+
+/// What a field of kind picture holds: PNGs and JPEGs as they are, foreign formats as PNGs or arrays.
+FieldValue second_picture_value(std::vector<uint8_t> bytes) {
+  auto sample = picture_sample(std::move(bytes));
+  if (!is_raw(sample.encoding)) return sample.bytes;  // a TIFF that no PNG holds becomes an array
+  return codec_for(sample.encoding).file({.extent = sample.extent, .encoding = sample.encoding, .bytes = sample.bytes});
+}
+
+}  // namespace
+
 FieldValue mask_value(std::vector<uint8_t> bytes) { return grey_mask_png(std::move(bytes)); }
 
 FieldValue read_mask(const fs::path& path) {
@@ -93,15 +104,23 @@ FieldValue read_mask(const fs::path& path) {
 
 FieldValue read_second_picture(const fs::path& path) {
   return with_file(path, [](std::vector<uint8_t> bytes) {
-    auto sample = picture_sample(std::move(bytes));
-    if (is_raw(sample.encoding))  // a TIFF that no PNG holds becomes an array
-      return codec_for(sample.encoding)
-          .file({.extent = sample.extent, .encoding = sample.encoding, .bytes = sample.bytes});
-    if (sample.encoding != Encoding::kPng)
-      throw corrupt_error(concat("is a ", codec_traits(sample.encoding).name,
-                                 "; expected a PNG, WebP, TIFF, GIF or BMP for a field of kind picture"));
-    return sample.bytes;
+    FieldValue value = second_picture_value(std::move(bytes));
+    if (!is_npy(value) && detect_encoding(value) != Encoding::kPng)
+      throw corrupt_error(concat("is a ", codec_traits(detect_encoding(value)).name,
+                                 "; expected a PNG, WebP, TIFF, GIF, BMP or PNM for a field of kind picture"));
+    return value;
   });
+}
+
+FieldValue field_file_value(const FieldType& type, FieldValue bytes) {
+  if (foreign_format_of(bytes) == nullptr) return bytes;
+  try {
+    if (type.kind == FieldKind::kMask) return mask_value(std::move(bytes));
+    if (type.kind == FieldKind::kPicture) return second_picture_value(std::move(bytes));
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat("field ", in_quotes(type.name), ": ", error.what()));
+  }
+  return bytes;
 }
 
 namespace {

@@ -26,14 +26,19 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& fold
 /// picture_sample() of a file. Errors: io_error, corrupt_error, which name the file.
 SourceSample read_picture(const std::filesystem::path& path);
 
-/// A mask file for a field of kind mask: a PNG with a grey level per pixel. A palette's numbers become the levels,
-/// never its colours; a grey PNG stays as it is. Errors: corrupt_error, also for colours, naming no file.
+/// A mask file for a field of kind mask: a PNG with a grey level per pixel, which a GIF, TIFF, BMP or PGM becomes. A
+/// palette's numbers become the levels, never its colours; a grey PNG stays as it is. Errors: corrupt_error, also for
+/// colours, naming no file.
 FieldValue mask_value(std::vector<uint8_t> bytes);
 FieldValue read_mask(const std::filesystem::path& path);
 
 /// A PNG, or an array for what no PNG holds, for a field of kind picture. JPEGs are refused: their pixels would not be
 /// stored losslessly and small.
 FieldValue read_second_picture(const std::filesystem::path& path);
+
+/// The bytes of a file in a field of kind mask or picture, of which a foreign format becomes a PNG or an array. All
+/// other values stay as they are. Errors: corrupt_error, which names the field.
+FieldValue field_file_value(const FieldType& type, FieldValue bytes);
 
 /// The file_fingerprint() of many files, as one short text that depends on their order.
 class Fingerprint {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "core/text.h"
@@ -185,6 +186,77 @@ TEST(ForeignPictureTest, AHeaderThatLiesIsRefusedBeforeAllocation) {
   EXPECT_THAT(error_of([&] { format->decode(gif, kMaxPixels); }),
               HasSubstr("picture of 4000 x 60000 pixels in 25 bytes; expected a file that can hold them"));
   EXPECT_THAT(error_of([&] { format->decode(gif, 1000); }), HasSubstr("expected at most 1000 pixels"));
+}
+
+/// A BMP of the header of 40 bytes, with a palette of two colours, 010203 and 0A0B0C.
+Bytes small_bmp(int32_t width, int32_t height, int bits, uint32_t compression, const std::string& pixels_hex) {
+  Bytes file{'B', 'M'};
+  const auto add = [&](uint32_t number, int byte_count) {
+    for (int i = 0; i < byte_count; ++i) file.push_back(static_cast<uint8_t>(number >> 8 * i));
+  };
+  for (const uint32_t number : {0U, 0U, 62U, 40U, static_cast<uint32_t>(width), static_cast<uint32_t>(height)})
+    add(number, 4);
+  add(1, 2);
+  add(static_cast<uint32_t>(bits), 2);
+  for (const uint32_t number : {compression, 0U, 0U, 0U, 2U, 0U, 0x010203U, 0x0A0B0CU}) add(number, 4);
+  const Bytes pixels = from_hex(pixels_hex);
+  file.insert(file.end(), pixels.begin(), pixels.end());
+  return file;
+}
+
+Bytes decoded(const Bytes& file) { return detail::foreign_format_of(file)->decode(file, kMaxPixels).pixels; }
+
+TEST(BmpTest, WhatRunsMoveOverAndLeaveOutIsColorZero) {
+  // Top down: one pixel of colour 1, the end of the row, a move by 2 to the right, and one pixel more.
+  const Bytes pixels = decoded(small_bmp(3, -2, 8, 1, "010100000002020001010001"));
+  const Bytes zero{1, 2, 3}, one{10, 11, 12};
+  Bytes expected;
+  for (const auto& color : {one, zero, zero, zero, zero, one})
+    expected.insert(expected.end(), color.begin(), color.end());
+  EXPECT_EQ(pixels, expected);
+}
+
+TEST(BmpTest, AColorThatThePaletteLacksIsRefused) {
+  EXPECT_THAT(error_of([] { decoded(small_bmp(1, 1, 8, 0, "02000000")); }),
+              HasSubstr("4 BMP: a pixel has color 2, and the palette has 2; expected a whole BMP picture"));
+  EXPECT_THAT(error_of([] { decoded(small_bmp(2, 1, 4, 2, "02130001")); }), HasSubstr("a pixel has color 3"));
+}
+
+TEST(BmpTest, RunsThatLeaveThePictureAreRefused) {
+  for (const auto& [pixels, message] :
+       std::map<std::string, std::string>{{"000003", "the coded pixels are cut short"},
+                                          {"0003010101000001", "row 0 has coded pixels to column 3 of 2"},
+                                          {"0002030001010001", "the coded pixels leave the picture"},
+                                          {"0002000201010001", "the coded pixels leave the picture"},
+                                          {"02010001", "the coded pixels end in row 0 of 2"}})
+    EXPECT_THAT(error_of([&] { decoded(small_bmp(2, 2, 8, 1, pixels)); }), HasSubstr(message)) << pixels;
+}
+
+TEST(BmpTest, EveryFileThatIsCutShortIsRefused) {
+  for (const auto& whole : {small_bmp(3, 2, 1, 0, "A000000040"), small_bmp(2, 2, 24, 0, "0102030405060000010203040506"),
+                            small_bmp(2, 2, 8, 1, "020100000200"), small_bmp(1, 1, 16, 0, "FF7F")}) {
+    decoded(whole);
+    for (size_t size = 2; size < whole.size(); ++size)
+      EXPECT_THAT(error_of([&] {
+                    decoded({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+                  }),
+                  HasSubstr("4 BMP: "))
+          << size;
+  }
+}
+
+TEST(PnmTest, WhatIsNoWholePictureIsRefused) {
+  for (const auto& [file, message] :
+       std::map<std::string, std::string>{{"P5 2 2 255\nabc", "PNM: 3 bytes of levels; at least 4 are needed"},
+                                          {"P2 2 1 9\n1 12", "PNM: a level of 12 above the maximum of 9"},
+                                          {"P2 2 1 9\n1 x9", "PNM: byte 11 is no digit"},
+                                          {"P1 2 1\n12", "PNM: byte 8 is neither 0 nor 1"},
+                                          {"P5 2 1 0\nab", "PNM: a maximum of 0"},
+                                          {"P6 2 1 65536\nabcdef", "PNM: a maximum of 65536"},
+                                          {"P4 70000 1\n", "picture of 1 x 70000 pixels"},
+                                          {"P3 2 1 9\n1 2 3 4 5", "bytes, which are cut short"},
+                                          {"P5 2", "PNM: 4 bytes, which are cut short"}})
+    EXPECT_THAT(error_of([&] { decoded(text_bytes(file)); }), HasSubstr(message)) << file;
 }
 
 }  // namespace
