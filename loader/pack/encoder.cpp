@@ -16,6 +16,7 @@
 #include "loader/jpeg/base/geometry.h"
 #include "loader/jpeg/base/header.h"
 #include "loader/jpeg/entropy/huffman.h"
+#include "loader/jpeg/entropy/mend_end.h"
 #include "loader/jpeg/entropy/rebuild.h"
 #include "loader/jpeg/entropy/seek_index.h"
 #include "loader/jpeg/entropy/transcode.h"
@@ -87,18 +88,53 @@ std::string stored_path(const std::string& path, const Encoded& encoded) {
   return path.ends_with(extension) ? path : path + extension;
 }
 
-Encoder::Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook)
+Encoder::Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook, ErrorKind deep_error)
     : options_(options),
+      deep_error_(deep_error),
       codebook_(std::move(codebook)),
       writer_(codebook_ ? std::make_unique<const StoreWriter>(*codebook_) : nullptr) {}
 
 Encoder::~Encoder() = default;
 
 Encoded Encoder::encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
-  const bool is_warned = source.encoding == Encoding::kJpeg && parse_jpeg_header(source.bytes).has_warning;
+  if (source.encoding != Encoding::kJpeg) return stored(id, std::move(source), scratch);
+  const JpegHeader header = parse_jpeg_header(source.bytes);
+  const bool is_warned = header.has_warning;
+  const Extent extent = source.extent;
+  SourceSample mended{
+      .bytes = options_.transcodes ? mended_end(source.bytes, header.scan_begin) : std::vector<uint8_t>(),
+      .encoding = source.encoding,
+      .extent = extent};
+  Encoded picture;
+  if (mended.bytes.empty()) {
+    picture = stored(id, std::move(source), scratch);
+  } else {
+    try {
+      picture = checked_jpeg(id, std::move(source), scratch);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCorrupt) throw;
+      try {
+        picture = checked_jpeg(id, std::move(mended), scratch);
+      } catch (const Error&) {
+        throw error;  // the pixels are not whole either
+      }
+      picture.is_transcoded = !is_raw(picture.encoding) && options_.encode != Encode::kJpeg && picture.extent == extent;
+    }
+  }
+  picture.is_warned = is_warned;
+  return picture;
+}
+
+/// Decodes what stays a file as well, because CMYK is stored without a look at its scan.
+Encoded Encoder::checked_jpeg(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
+  Encoded picture = stored(id, std::move(source), scratch);
+  if (picture.encoding == Encoding::kJpeg) whole_picture(picture, scratch);
+  return picture;
+}
+
+Encoded Encoder::stored(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
   Encoded picture = prepare(id, std::move(source), scratch);
   if (picture.encoding == Encoding::kJpeg) store(picture);
-  picture.is_warned = is_warned;
   return picture;
 }
 
@@ -173,7 +209,8 @@ bool Encoder::becomes_raw(uint64_t id) const {
 void Encoder::flatten(Encoded& picture, DecodeScratch& scratch) const {
   if (options_.sixteen_bit == SixteenBit::kKeep) return;
   if (options_.sixteen_bit == SixteenBit::kRefuse) {
-    throw config_error(
+    throw Error(
+        deep_error_,
         "picture of 16 bits per channel; expected 8, or shardprep pack --sixteen-bit drop (stores the high bytes) or "
         "keep (stores all bits, of which batches have the high bytes), or --pixels u16 (stores u16, which batches "
         "have)");

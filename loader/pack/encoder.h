@@ -37,15 +37,21 @@ std::string stored_path(const std::string& path, const Encoded& encoded);
 /// Thread-safety: const; each thread uses a DecodeScratch of its own.
 class Encoder {
  public:
-  /// Without a codebook, no picture is stored as kCoefficients.
-  Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook);
+  /// Without a codebook, no picture is stored as kCoefficients. `deep_error`: of a picture that SixteenBit::kRefuse
+  /// refuses; kCorrupt lets packing leave it out as a broken one.
+  Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook,
+          ErrorKind deep_error = ErrorKind::kConfig);
   ~Encoder();
 
+  /// A JPEG whose pixels are whole and which lacks its end marker, or has a byte 0 before it, comes back with its end
+  /// mended, unless JPEGs may not be transcoded.
   Encoded encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
   /// The first half of encode(). It gives pixels, a PNG, or the JPEG whose coefficients or bytes are to be stored.
   Encoded prepare(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
 
  private:
+  Encoded checked_jpeg(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
+  Encoded stored(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
   Encoded checked_raw(Encoded&& picture) const;
   Encoded with_all_bits(Encoded&& picture, DecodeScratch& scratch) const;
   bool becomes_raw(uint64_t id) const;
@@ -57,6 +63,7 @@ class Encoder {
   bool store_coefficients(const JpegHeader& header, Encoded& picture) const;
 
   StorageOptions options_;
+  ErrorKind deep_error_;
   std::shared_ptr<const Codebook> codebook_;   // shared with the shards' writers
   std::unique_ptr<const StoreWriter> writer_;  // null without a codebook
 };

@@ -110,7 +110,7 @@ class Packing {
                  : std::make_unique<detail::SplitUpload>(options.output / options.split, options.force)),
         partial_(detail::open_partial(local_options(), key_, given_codebook(), empty_tally())),
         codebook_(partial_ ? detail::codebook_of(source, options, key_) : nullptr),
-        encoder_(options.storage, codebook_) {}
+        encoder_(options.storage, codebook_, options.skip_corrupt ? ErrorKind::kCorrupt : ErrorKind::kConfig) {}
 
   void run(const std::function<void(const PackProgress&)>& on_progress) {
     if (!partial_) return report_finished(on_progress);
