@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from penstock import _native
 from penstock._instances import Size, instances_bytes
+from penstock._item_picture import is_pil, levels_of
 from penstock.errors import ConfigError, IoError
 
 _DTYPES = {"uint8": "U8", "float16": "F16", "float32": "F32", "int64": "I64", "uint64": "U64", "bool": "BOOL", "int8": "I8",
@@ -18,8 +19,8 @@ class Field(NamedTuple):
     """How pack() stores a field.
 
     kind: "number", "text", "bytes", "labels" (int64, any number of them), "boxes" (x0, y0, x1, y1 in pixels, edges at 0 and
-        the picture's size), "keypoints" (x, y, v each, N x K x 3), "mask" (a PNG, PIL or NumPy u8, H x W), "picture" (a
-        PNG or JPEG, PIL, or NumPy u8, uint16 or float32, H x W or H x W x C) or "instances" (a mask for each box: None, polygons [[x, y, x, y, ...], ...], COCO's {"counts": ...}, or NumPy, H x W).
+        the picture's size), "keypoints" (x, y, v each, N x K x 3), "mask" (a PNG, GIF, TIFF, BMP or PGM, PIL, or
+        NumPy of whole numbers, H x W), "picture" (a PNG or JPEG, another file that becomes a PNG, PIL, or NumPy u8, uint16 or float32, H x W or H x W x C) or "instances" (a mask for each box: None, polygons [[x, y, x, y, ...], ...], COCO's {"counts": ...}, or NumPy, H x W).
     of: the field of boxes whose entries this one describes, one by one.
     fill: what a mask or a second picture has outside of the picture.
     swapped: pairs of key points that change places where a picture is mirrored.
@@ -159,15 +160,20 @@ def _png_of(value: Any, kind: str, name: str, index: int) -> bytes:
             raise IoError(f"pack: item {index}, {os.fsdecode(value)}: {error.strerror}; expected a file that can be read") from None
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
-    pixels = numpy.asarray(value)  # of PIL's palette pictures: the indices
+    # A mask of PIL's palette pictures is their numbers.
+    pixels = levels_of(value, f"pack: item {index}: {name!r}") if kind == "picture" and is_pil(value) else numpy.asarray(value)
     if pixels.dtype == numpy.bool_:
         pixels = pixels.astype(numpy.uint8)
+    if kind == "mask" and pixels.dtype.kind in "iu" and pixels.dtype != numpy.uint8 and pixels.shape[2:] in ((), (1,)):
+        if pixels.min(initial=0) < 0 or pixels.max(initial=0) > 65535:
+            raise ConfigError(f"pack: item {index}: {name!r} has numbers of {pixels.min()} to {pixels.max()}; expected 0 to 65535 in a mask")
+        return bytes(_native.write_png(numpy.ascontiguousarray(pixels, numpy.uint16)))
     if kind == "picture" and pixels.ndim in (2, 3) and (
             pixels.dtype in (numpy.uint16, numpy.float32) or (pixels.dtype == numpy.uint8 and pixels.shape[2:] not in ((), (1,), (3,)))):
         return _npy_of(pixels)
     if pixels.dtype != numpy.uint8 or pixels.ndim not in (2, 3):
-        raise ConfigError(f"pack: item {index}: {name!r} is {pixels.dtype} of shape {list(pixels.shape)}; expected a PNG, or u8, H x W"
-                          f"{' x C, uint16 or float32' if kind == 'picture' else ''}")
+        raise ConfigError(f"pack: item {index}: {name!r} is {pixels.dtype} of shape {list(pixels.shape)}; expected a PNG, or "
+                          f"{'u8, uint16 or float32, H x W x C' if kind == 'picture' else 'whole numbers, H x W'}")
     return _native.write_png(numpy.ascontiguousarray(pixels))
 
 

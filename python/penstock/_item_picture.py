@@ -34,14 +34,10 @@ def size_of(picture: Any, pixels: Optional[str], exif: bool, index: int) -> Opti
 def pixels_of(picture: Any, pixels: Optional[str], index: int) -> Any:
     """Pixels as NumPy, H x W or H x W x C."""
     import numpy
-    mode = getattr(picture, "mode", "")  # PIL's
-    if (pixels == "u16" and str(mode).startswith("I;16")) or (pixels == "f32" and mode == "F"):
-        return numpy.asarray(picture).astype("uint16" if pixels == "u16" else "float32")
+    if is_pil(picture):
+        return levels_of(picture, f"pack: item {index}: the picture")
     if str(getattr(picture, "dtype", "")).replace("torch.", "") in ("uint16", "float32"):
         return _raster(picture)
-    if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it
-        picture = numpy.asarray(picture if picture.mode in ("L", "RGB") else
-                                picture.convert("L" if picture.mode == "1" else "RGB"))
     is_tensor = str(getattr(picture, "dtype", "")) == "torch.uint8"
     if is_tensor:
         picture = picture.detach().cpu().numpy()
@@ -54,6 +50,25 @@ def pixels_of(picture: Any, pixels: Optional[str], index: int) -> Any:
         raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, "
                           "NumPy u8, uint16 or float32, H x W x C, or such a tensor, C x H x W")
     return numpy.ascontiguousarray(_channels_last(picture, is_tensor) if picture.ndim == 3 else picture)
+
+
+def is_pil(picture: Any) -> bool:
+    """Without an import of PIL."""
+    return hasattr(picture, "convert") and hasattr(picture, "mode")
+
+
+def levels_of(picture: Any, where: str) -> Any:
+    """A PIL image as NumPy: modes of 16 bits and of floats with all of their levels, others as grey or RGB of u8. Mode I is
+    taken for 16 bits, because older versions of PIL open such PNGs in it. Its conversions would clip all of these to 255."""
+    import numpy
+    mode = str(picture.mode)
+    if mode.startswith("I") or mode == "F":
+        levels = numpy.asarray(picture)
+        if mode == "I" and (levels.min(initial=0) < 0 or levels.max(initial=0) > 65535):
+            raise ConfigError(f"{where} is a PIL image of mode I with levels of {levels.min()} to {levels.max()}; expected 0 to 65535, or "
+                              "NumPy uint16 or float32")
+        return numpy.ascontiguousarray(levels, "float32" if mode == "F" else "uint16")
+    return numpy.asarray(picture if mode in ("L", "RGB") else picture.convert("L" if mode == "1" else "RGB"))
 
 
 def _has_colors(shape: Any) -> bool:

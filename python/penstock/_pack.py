@@ -41,7 +41,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     source: "image-folder:photos", "csv(label=class):DIR", "coco:DIR" or "digits", as `shardprep pack --source --input` has them; a
         pathlib.Path of a folder, which is that of image-folder; or an iterable of (picture, label) or of dicts with such
         keys as image and label. A picture is the bytes of a JPEG or PNG file, which are kept as they are, or of a WebP, TIFF,
-        GIF or BMP file, which becomes a PNG; a path of one;
+        GIF, BMP or PNM file, which becomes a PNG; a path of one;
         a PIL image; NumPy u8, H x W or H x W x C; or a tensor of torch, u8, H x W or C x H x W. C is 1, 3 or 4, and the
         fourth channel, alpha, is dropped, as convert("RGB") of PIL does. Where only the first of an array's dimensions
         can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. Arrays and tensors of uint16 and
@@ -59,8 +59,9 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name. None: a warning
         names the keys of the first item that are left out; [] leaves them out without one.
     part: (index, count): only this part, for merge(); every part is given the same source, here or on other machines.
-    pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large, and PIL images of
-        mode I;16 stay what they are; "f32": TIFFs of float32, and PIL images of mode F. None: "u8", or what the arrays of an iterable have.
+    pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large; "f32": TIFFs of
+        float32. None: "u8", or what the arrays of an iterable have. PIL images of the modes I;16 and I count as arrays of uint16,
+        those of mode F as float32.
     more_inputs: folders, or lists, whose samples come after those of a source by name: what further `--input` are.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 

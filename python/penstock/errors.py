@@ -1,8 +1,9 @@
 """The exceptions of Penstock. Each has a message of one line: where it went wrong, the value, and what was expected."""
 import re
 
-_FLAG = re.compile(r"(?<![^\s(])(shardprep pack )?--(batch-size|encode|force|jobs|max-pixels|on-corrupt|prefetch|resize|shards)\b"
-                   r"(?: (coef|jpeg|keep|mask|raw|skip|substitute)\b)?")
+_FLAG = re.compile(r"(?<![^\s(])(shardprep pack )?--"
+                   r"(batch-size|encode|force|jobs|max-pixels|on-corrupt|pixels|prefetch|resize|shards|sixteen-bit)\b"
+                   r"(?: (coef|drop|f32|jpeg|keep|mask|raw|skip|substitute|u16)\b)?")
 
 
 class ConfigError(ValueError):

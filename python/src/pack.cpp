@@ -30,8 +30,6 @@ namespace {
 
 using nanobind::literals::operator""_a;
 
-using Pixels = nb::ndarray<const uint8_t, nb::c_contig, nb::device::cpu>;
-
 /// Views of the bytes, which live as long as `values`.
 std::vector<FieldBytes> views_of(const std::vector<nb::bytes>& values) {
   std::vector<FieldBytes> views;
@@ -66,12 +64,16 @@ Extent extent_of(const Array& pixels) {
   return {side(0), side(1), side(2)};
 }
 
-/// The bytes of a PNG. Throws config_error for other than 1 or 3 channels.
-nb::bytes png_of(const Pixels& pixels) {
+/// The bytes of a PNG, of u8 or u16. Throws config_error for other than 1 or 3 channels.
+nb::bytes png_of(const AnyPixels& pixels) {
   const Extent extent = extent_of(pixels);
-  if (extent.channels != 1 && extent.channels != 3)
-    throw config_error(concat("pixels of ", extent.channels, " channels; expected 1 or 3"));
-  const auto png = detail::write_png({pixels.data(), pixels.size()}, extent);
+  const PixelType type = pixel_type(pixels);
+  if ((extent.channels != 1 && extent.channels != 3) || type == PixelType::kF32)
+    throw config_error(concat("pixels of ", extent.channels, " channels of ", pixel_type_name(type),
+                              "; expected 1 or 3 of u8 or u16"));
+  const size_t bytes = level_bytes(type);
+  const auto png = detail::write_png({static_cast<const uint8_t*>(pixels.data()), pixels.size() * bytes}, extent,
+                                     8 * static_cast<int>(bytes));
   return nb::bytes(png.data(), png.size());
 }
 

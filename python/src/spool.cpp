@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/sources/picture_files.h"
 
 namespace penstock::python {
 
@@ -72,8 +73,10 @@ SourceSample Spool::read(uint64_t index) const {
     file_.read(at, value);
     at += value.size();
   }
-  if (!entry.is_file) return sample;
   try {
+    for (size_t i = 0; i < fields_.size(); ++i)
+      sample.fields[i] = detail::field_file_value(fields_[i], std::move(sample.fields[i]));
+    if (!entry.is_file) return sample;
     SourceSample picture = picture_sample(std::move(sample.bytes));
     picture.fields = std::move(sample.fields);
     return picture;

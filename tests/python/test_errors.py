@@ -77,6 +77,7 @@ def test_messages_have_pythons_arguments(digits):
     said = in_python("shard: sample 3 of a --jobs folder; expected fewer --jobs, penstock --force, or shardprep pack --on-corrupt skip")
     assert said == ("shard: sample 3 of a --jobs folder; expected fewer jobs, penstock force=True, or "
                     'penstock.pack(on_corrupt="skip")')
+    assert as_arguments("8, or --sixteen-bit drop or --pixels u16") == '8, or sixteen_bit="drop" or pixels="u16"'
     assert as_arguments("35 %, --encode coef would give 2x") == '35 %, encode="coef" would give 2x'
     assert in_python("loader: 1 of 2 (--batch-size); expected a smaller batch size (--batch-size) or less --prefetch") == (
         "loader: 1 of 2 (--batch-size); expected a smaller batch size (batch_size) or less prefetch")

@@ -226,14 +226,73 @@ def test_files_of_16_and_8_bits_become_u16(tmp_path):
     assert (numpy.load(unpacked[0]) == deep).all()
 
 
-@pytest.mark.parametrize("pixels,dtype,mode", [("u16", "uint16", "I;16"), ("f32", "float32", "F")])
+@pytest.mark.parametrize("pixels,dtype,mode", [("u16", "uint16", "I;16"), ("u16", ">u2", "I;16B"), ("u16", "int32", "I"), ("f32", "float32", "F")])
 def test_images_of_pil_keep_their_levels(tmp_path, pixels, dtype, mode):
-    picture = noise(dtype, 1)
-    image = Image.fromarray(picture[..., 0])
+    picture = noise("float32" if mode == "F" else "uint16", 1)
+    image = Image.fromarray(picture[..., 0].astype(dtype))
     assert image.mode == mode
-    assert (penstock.Dataset(packed(tmp_path, [image], pixels=pixels))[0].image == picture).all()
+    for number, given in enumerate((None, pixels)):
+        stored = penstock.Dataset(packed(tmp_path / str(number), [image], pixels=given))[0].image
+        assert stored.dtype == picture.dtype and (stored == picture).all()
+    with pytest.raises(penstock.ConfigError, match=f"gives raw pixels of {pixels}; expected pixels {pixels}, not u8"):
+        packed(tmp_path / "levels", [image], pixels="u8")
     with pytest.raises(penstock.ConfigError, match=f"gives raw pixels of u8; expected pixels u8, not {pixels}"):
         packed(tmp_path / "other", [noise("uint8", 3)], pixels=pixels)
+    with pytest.raises(penstock.ConfigError, match="item 1: pixels of .*; expected u8, as the pixels before have"):
+        packed(tmp_path / "mixed", [noise("uint8", 1), image])
+
+
+def test_levels_of_pil_beyond_sixteen_bits_are_refused(tmp_path):
+    for levels in (-1, 65536):
+        image = Image.fromarray(numpy.full((4, 4), levels, "int32"))
+        with pytest.raises(penstock.ConfigError, match=f"picture is a PIL image of mode I with levels of {levels} to {levels}; expected 0 to 65535"):
+            packed(tmp_path, [image])
+
+
+def test_a_second_picture_of_pil_has_its_colors(tmp_path):
+    palette = Image.fromarray(noise("uint8", 1)[..., 0] % 5).convert("P")
+    palette.putpalette(noise("uint8", 3).tobytes()[:768])
+    images_of_pil = {"palette": (palette, palette.convert("RGB")), "bits": (palette.convert("1"), palette.convert("1").convert("L")),
+                     "deep": (Image.fromarray(noise("uint16", 1)[..., 0].astype(">u2")), noise("uint16", 1)[..., 0])}
+    for name, (image, expected) in images_of_pil.items():
+        penstock.pack([{"image": noise("uint8", 3), "label": 0, "other": image}], tmp_path / name, fields={"other": "picture"}, shards=1)
+        stored = penstock.Dataset(tmp_path / name)[0].fields["other"]
+        made = numpy.load(io.BytesIO(stored)) if stored[:1] == b"\x93" else numpy.asarray(Image.open(io.BytesIO(stored)))
+        assert (made == numpy.asarray(expected)).all(), name
+
+
+@pytest.mark.parametrize("kind", ["uint16", "int64", "tensor", "I;16", "GIF", "TIFF"])
+def test_masks_of_whole_numbers_keep_them(tmp_path, kind):
+    numbers = (numpy.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH) * (1 if kind == "GIF" else 50)) % (256 if kind == "GIF" else 65536)
+
+    def mask():
+        if kind in ("GIF", "TIFF"):
+            file = io.BytesIO()
+            Image.fromarray(numbers.astype("uint8" if kind == "GIF" else "uint16")).save(file, kind)
+            return file.getvalue()
+        array = numbers.astype("int64" if kind == "tensor" else "uint16" if kind == "I;16" else kind)
+        return torch.from_numpy(array) if kind == "tensor" else Image.fromarray(array) if kind == "I;16" else array
+
+    penstock.pack([{"image": noise("uint8", 3), "label": 0, "m": mask()}], tmp_path, fields={"m": "mask"}, shards=1)
+    assert (numpy.asarray(Image.open(io.BytesIO(penstock.Dataset(tmp_path)[0].fields["m"]))) == numbers).all()
+
+
+def test_masks_that_no_png_holds_are_refused(tmp_path):
+    for mask, message in ((numpy.full((HEIGHT, WIDTH), 70000), "'m' has numbers of 70000 to 70000; expected 0 to 65535"),
+                          (numpy.full((HEIGHT, WIDTH), -1), "'m' has numbers of -1 to -1; expected 0 to 65535"),
+                          (numpy.zeros((HEIGHT, WIDTH), "float32"), "'m' is float32 .* expected a PNG, or whole numbers, H x W")):
+        with pytest.raises(penstock.ConfigError, match=message):
+            penstock.pack([{"image": noise("uint8", 3), "label": 0, "m": mask}], tmp_path, fields={"m": "mask"})
+
+
+def test_files_of_sixteen_bits_are_a_choice(tmp_path):
+    file = io.BytesIO()
+    Image.fromarray(noise("uint16", 1)[..., 0]).save(file, "PNG")
+    items = [(file.getvalue(), 0), (noise("uint8", 3), 0)]
+    with pytest.raises(penstock.ConfigError, match='item 0: .*expected 8, or penstock.pack.sixteen_bit="drop".*or pixels="u16"'):
+        penstock.pack(items, tmp_path, shards=1)
+    done = penstock.pack(items, tmp_path, shards=1, on_corrupt="skip")
+    assert done.samples == 1 and "item 0: picture of 16 bits per channel" in done.skipped[0]
 
 
 @pytest.mark.parametrize("pictures,message", [
