@@ -101,16 +101,39 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
 }
 
 /// A micro-batch of replicas has a shard for each of them.
+std::vector<int64_t> ScheduleRunner::shard_rows(int64_t rows) const {
+  if (!replicas_ || config_.mesh.shards == 0) return {rows};
+  std::vector<int64_t> list;
+  for (int replica = 0; replica < replicas_->count(); ++replica)
+    if (const int64_t own = replicas_->row_count(replica); own > 0) list.push_back(own);
+  return list;
+}
+
+/// The first shards have rows, so that the one after them, if there is one, has none.
 void ScheduleRunner::put_loss(int micro_batch, const Alive& alive) {
-  const int count = replicas_ && config_.mesh.shards > 0 ? replicas_->count() : 1;
-  auto* const losses = &losses_[static_cast<size_t>(micro_batch * count)];
-  if (count == 1) losses[0] = alive.output.detach().to(torch::kFloat64);
-  int64_t first = 0;
-  for (int replica = 0; count > 1 && replica < count; ++replica) {
-    const int64_t rows = replicas_->row_count(replica);
-    if (rows > 0) losses[replica] = alive.losses.narrow(0, first, rows).sum().to(torch::kFloat64);
-    first += rows;
+  const auto rows = shard_rows(alive.losses.size(0));
+  const size_t first = losses_.size() / static_cast<size_t>(micro_batches_) * static_cast<size_t>(micro_batch);
+  if (rows.size() == 1) {
+    losses_[first] = alive.output.detach().to(torch::kFloat64);
+    return;
   }
+  const auto shards = alive.losses.split_with_sizes(rows);
+  for (size_t shard = 0; shard < shards.size(); ++shard)
+    losses_[first + shard] = shards[shard].sum().to(torch::kFloat64);
+}
+
+/// weight * loss of each row. Shards have theirs one by one, as everywhere else: kernels compute the elements that do
+/// not fill a vector in another way, and which those are depends on how many rows there are.
+torch::Tensor ScheduleRunner::losses_of(const torch::Tensor& outputs, const DeviceBatch& wanted) const {
+  const auto rows = shard_rows(wanted.rows);
+  if (rows.size() == 1) return loss_->of_rows(outputs, wanted) * wanted.weights;
+  std::vector<torch::Tensor> losses;
+  int64_t first = 0;
+  for (const auto& shard : outputs.split_with_sizes(rows)) {
+    losses.push_back(loss_->of_rows(shard, wanted.narrow(first, shard.size(0))));
+    first += shard.size(0);
+  }
+  return torch::cat(losses) * wanted.weights;
 }
 
 /// Those without rows are the last ones, so that what is left of the tree is the same as with zeros.
@@ -201,7 +224,7 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
   const auto wanted = batch.narrow(rows.first, rows.count);
-  const auto losses = loss_->of_rows(output, wanted) * wanted.weights;
+  const auto losses = losses_of(output, wanted);
   alive.losses = losses.detach();
   return losses.sum();
 }

@@ -57,6 +57,9 @@ class ScheduleRunner final : public StepRunner {
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
   torch::Tensor evaluate(const DeviceBatch& batch, int piece, const Rows& rows, int64_t full_rows);
+  /// The rows of each shard that has some; without shards all rows are one.
+  std::vector<int64_t> shard_rows(int64_t rows) const;
+  torch::Tensor losses_of(const torch::Tensor& outputs, const DeviceBatch& wanted) const;
   void put_loss(int micro_batch, const Alive& alive);
   torch::Tensor take_loss();
   int part_of(const Operation& operation) const { return config_.placement.part_of(rank_, operation.chunk); }
