@@ -83,7 +83,7 @@ def fit(options: argparse.Namespace, device: torch.device, is_first: bool) -> No
         loss = torch.tensor(float("nan"))  # of an epoch that is resumed at its end
         for batch in train:
             if batch.global_count < 2 * train.world_size:
-                continue  # of every rank: BatchNorm needs two rows, and the last batch may leave a rank with fewer
+                continue  # of every rank: BatchNorm over maps of one place needs two rows, and the last batch may leave fewer
             images, labels = batch.images.to(device), batch.labels.to(device)
             with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):
                 sums = nn.functional.cross_entropy(wrapped(images), labels, reduction="sum")

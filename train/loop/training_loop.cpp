@@ -115,8 +115,8 @@ class Training {
   int64_t step_and_add(const DeviceBatch& batch) {
     const StepSums sums = parts_.strategy.step(batch);
     compression_error_ = sums.compression_error;
-    was_skipped_ = sums.is_skipped;
-    adapt_scale(options_, was_skipped_, parts_.strategy, at_);
+    was_skipped_ = sums.is_skipped || !sums.has_rows;
+    if (sums.has_rows) adapt_scale(options_, was_skipped_, parts_.strategy, at_);
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
     if (options_.exact_shards > 0) step_losses_.push_back(sums.loss.to(torch::kFloat64));
@@ -382,7 +382,7 @@ class Training {
   double learning_rate_ = 0;
   std::vector<torch::Tensor> gradient_norms_;  // of the steps since the last record
   torch::Tensor compression_error_;            // of the last step; undefined: it was not measured
-  bool was_skipped_ = false;                   // the last step, because of an overflow
+  bool was_skipped_ = false;                   // the last step, because of an overflow or because it had no rows
   int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are

@@ -5,6 +5,8 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+
 #include "train/nn/rounding.h"
 
 namespace penstock {
@@ -22,6 +24,16 @@ struct Statistics {
   Tensor count;           // f64, 1: elements per channel
 };
 
+/// Those of all rows of `all`, N x (2 C + 1): means, squared deviations from them, and elements per channel.
+Statistics joined(const Tensor& all) {
+  const int64_t channels = all.size(1) / 2;
+  const auto means = all.narrow(1, 0, channels), deviations = all.narrow(1, channels, channels);
+  const auto counts = all.narrow(1, 2 * channels, 1);
+  const auto count = counts.sum(0);
+  const auto mean = (means * counts).sum(0) / count;
+  return {mean, (deviations + counts * (means - mean).square()).sum(0) / count, count};
+}
+
 /// Those of all ranks.
 Statistics statistics_of(const Tensor& x, const GatherRanks& gather) {
   const int64_t channels = x.size(1);
@@ -33,12 +45,13 @@ Statistics statistics_of(const Tensor& x, const GatherRanks& gather) {
     own.narrow(0, channels, channels).copy_(variance).mul_(count);
     own[2 * channels].fill_(count);
   }
-  const auto all = gather(own);  // ranks x (2 C + 1)
-  const auto means = all.narrow(1, 0, channels), deviations = all.narrow(1, channels, channels);
-  const auto counts = all.narrow(1, 2 * channels, 1);
-  const auto count = counts.sum(0);
-  const auto mean = (means * counts).sum(0) / count;
-  return {mean, (deviations + counts * (means - mean).square()).sum(0) / count, count};
+  return joined(gather(own));
+}
+
+/// As LibTorch's layers do, and in their words.
+void check_has_variance(const Tensor& x) {
+  TORCH_CHECK(x.numel() != x.size(1), "Expected more than 1 value per channel when training, got input size ",
+              x.sizes());
 }
 
 struct Gather final : torch::CustomClassHolder {
@@ -98,8 +111,12 @@ Tensor BatchNorm2dImpl::forward(const Tensor& x) {
                           detail::unscaled(bias, scale));
     return y.to(x.scalar_type());
   }
+  if (defers_ && is_training()) return deferred(x, detail::unscaled(weight, scale), detail::unscaled(bias, scale));
   if (scale == 1) return torch::nn::BatchNorm2dImpl::forward(x);
-  if (is_training()) num_batches_tracked += 1;
+  if (is_training()) {
+    num_batches_tracked += 1;
+    check_has_variance(x);
+  }
   return torch::batch_norm(x, detail::unscaled(weight, scale), detail::unscaled(bias, scale), running_mean, running_var,
                            is_training(), *options.momentum(), options.eps(), at::globalContext().userEnabledCuDNN());
 }
@@ -116,6 +133,48 @@ Tensor BatchNorm2dImpl::synced(const Tensor& x, const Tensor& own_weight, const 
     running_var.mul_(1 - share).add_(unbiased.to(x.scalar_type()), share);
   }
   return SyncedNorm::apply(x, own_weight, own_bias, statistics, options.eps(), gather_);
+}
+
+/// With a momentum of 1 the statistics of this micro-batch take the place of the running ones.
+Tensor BatchNorm2dImpl::deferred(const Tensor& x, const Tensor& own_weight, const Tensor& own_bias) {
+  check_has_variance(x);
+  const auto mean = torch::zeros_like(running_mean), variance = torch::ones_like(running_var);
+  const auto y = torch::batch_norm(x, own_weight, own_bias, mean, variance, /*training=*/true, /*momentum=*/1,
+                                   options.eps(), at::globalContext().userEnabledCuDNN());
+  if (!collects_) return y;
+  at::NoGradGuard no_grad;
+  const auto count = static_cast<double>(x.numel() / x.size(1));
+  const auto deviations = variance.to(torch::kFloat64) * (count - 1);
+  const auto own = torch::cat({mean.to(torch::kFloat64), deviations, torch::full({1}, count, deviations.options())});
+  if (!collected_.defined()) {
+    collected_ = own;
+    return y;
+  }
+  const auto both = joined(torch::stack({collected_, own}));
+  collected_ = torch::cat({both.mean, both.variance * both.count, both.count});
+  return y;
+}
+
+void BatchNorm2dImpl::defer(bool on) {
+  defers_ = on;
+  collects_ = false;
+  collected_.reset();
+}
+
+Tensor BatchNorm2dImpl::take_collected() {
+  if (collected_.defined()) return std::exchange(collected_, {});
+  return torch::zeros({2 * running_mean.size(0) + 1}, running_mean.options().dtype(torch::kFloat64));
+}
+
+void BatchNorm2dImpl::commit(const Tensor& all) {
+  at::NoGradGuard no_grad;
+  const auto statistics = joined(all);
+  const auto has_rows = statistics.count.gt(0);
+  const auto unbiased = statistics.variance * statistics.count / (statistics.count - 1);
+  const double share = *options.momentum();
+  for (const auto& [running, now] : {std::pair(running_mean, statistics.mean), std::pair(running_var, unbiased)})
+    running.copy_(torch::where(has_rows, running * (1 - share) + now.to(running.scalar_type()) * share, running));
+  num_batches_tracked.add_(has_rows[0]);
 }
 
 }  // namespace penstock

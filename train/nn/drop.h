@@ -12,8 +12,7 @@ namespace penstock {
 
 /// Drops a share `rate` of its input and multiplies the rest by 1 / (1 - rate), by the masks of detail::keep_factors().
 /// `layer` tells the layers of one model apart. With a rate of 0, or without a RowScope that has rows, it gives the
-/// input itself. The mode of the module does not decide: a single row is trained in evaluation mode, because BatchNorm
-/// has no variance of it. In training mode without rows forward() throws bug_error.
+/// input itself. In training mode without rows forward() throws bug_error.
 class DropImpl : public torch::nn::Module {
  public:
   torch::Tensor forward(const torch::Tensor& x);

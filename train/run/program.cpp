@@ -145,6 +145,7 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
     return 0;
   }
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
+  leave_out_single_rows(setup);
   if (setup.world.is_spawner || setup.world.has_rank_threads) require_threads_of_ranks(setup);
   if (options.only_checks) {
     if (setup.world.rendezvous.rank == 0) std::cout << opening_text(setup, "") << "checked" << std::endl;

@@ -56,8 +56,14 @@ Plan plan_of(const PlanOptions& options, const std::string& mode, int ranks) {
            .emulation = train.emulation}};
 }
 
+using Log = std::function<void(const std::string&)>;
+
+std::string left_out_text(const std::string& mode, int ranks, const Error& error) {
+  return concat("left out: ", mode, " with ", count_text(ranks, "rank"), ": ", error.what());
+}
+
 /// Every combination that there is; `log` hears of the others.
-std::vector<Plan> plans_of(const PlanOptions& options, const std::function<void(const std::string&)>& log) {
+std::vector<Plan> plans_of(const PlanOptions& options, const Log& log) {
   std::vector<Plan> plans;
   for (const auto& mode : options.modes)
     for (const int ranks : options.ranks) {
@@ -66,7 +72,7 @@ std::vector<Plan> plans_of(const PlanOptions& options, const std::function<void(
         plans.push_back(plan_of(options, mode, ranks));
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kConfig) throw;
-        log(concat("left out: ", mode, " with ", count_text(ranks, "rank"), ": ", error.what()));
+        log(left_out_text(mode, ranks, error));
       }
     }
   if (plans.empty())
@@ -74,6 +80,23 @@ std::vector<Plan> plans_of(const PlanOptions& options, const std::function<void(
                               ": no mode can run with the ranks of --nproc; expected 1 for single, 2 or more for the ",
                               "others"));
   return plans;
+}
+
+/// Without those of which every step has a row that the model cannot be trained on; `log` hears of them.
+void check_rows(std::vector<Plan>& plans, const PlanOptions& options, const Setup& setup, const Log& log) {
+  std::erase_if(plans, [&](const Plan& plan) {
+    try {
+      problem_of_single_rows(setup, plan.planned.spec, plan.planned.mesh);
+      return false;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kConfig) throw;
+      log(left_out_text(plan.row.mode, plan.row.ranks, error));
+      return true;
+    }
+  });
+  if (plans.empty())
+    throw config_error(concat("--modes ", join(options.modes, ","), ": no mode can train this model with --batch-size ",
+                              options.train.batch_size, "; expected a larger one"));
 }
 
 /// What the predictions need. Of more micro-batches than four, four tell as much.
@@ -188,13 +211,14 @@ int run_plan_modes(int argc, char** argv) {
   const bool measures = !options.measured.empty();
   if (const auto launched = rank_from_environment(""); launched && !measures)
     throw config_error(concat("plan-modes: started by ", launched->launcher, "; expected to be started by hand"));
-  const auto quiet = [](const std::string&) {};
-  auto plans = plans_of(
-      options, measures ? std::function<void(const std::string&)>(quiet)
-                        : [](const std::string& line) { std::cerr << "plan-modes: " << line << std::endl; });
+  const Log log = [&](const std::string& line) {
+    if (!measures) std::cerr << "plan-modes: " << line << std::endl;
+  };
+  auto plans = plans_of(options, log);
   Setup setup = set_up(options_of_setup(options), [&](const std::string& line) {
     if (!measures) std::cerr << line << std::endl;
   });
+  check_rows(plans, options, setup, log);
   if (measures) return run_measuring_rank(options, setup, needs_of(plans, *setup.model));
   const auto costs = options.machine.empty()
                          ? measure_machine(options, {argv, argv + argc})

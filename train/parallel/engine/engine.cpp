@@ -11,6 +11,7 @@
 #include "train/parallel/engine/schedule_runner.h"
 #include "train/parallel/exact/micro_shards.h"
 #include "train/parallel/replicas/replicas.h"
+#include "train/parallel/sync/deferred_batch_norm.h"
 #include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
@@ -56,6 +57,7 @@ std::vector<BlockRange> ranges_of(const StepConfig& config, const Model& model, 
 
 std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const StrategyContext& context) {
   const auto& config = parts.config;
+  if (config.defers_batch_norm) return std::make_unique<DeferredBatchNorm>(context.model, parts.part, parts.data);
   if (config.mesh.shards == 0) return std::make_unique<MicroBatchObserver>();
   const bool shares_generator =
       config.replicas != nullptr || (parts.device.is_cpu() && context.comm.backend() == "threads");
@@ -66,8 +68,7 @@ std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const 
 /// A ScheduleRunner; with an emulation whose steps are not real an EmulatedStep in its place. With Mesh::shards its
 /// micro-batches are MicroShards.
 std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const StrategyContext& context) {
-  auto real =
-      std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), loss_of(context.step), context.seed);
+  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), context.step, context.seed);
   if (context.emulation.learns()) return real;
   return std::make_unique<EmulatedStep>(parts, context.emulation, std::move(real));
 }
@@ -79,6 +80,7 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
       model_(context.model),
       device_(context.device),
       skips_overflows_(context.step.skips_overflows && context.emulation.learns()),
+      leaves_out_single_rows_(context.step.leaves_out_single_rows),
       world_(context.comm),
       data_comm_(data_axis(world_, config.mesh)),
       pipe_comm_(pipe_axis(world_, config.mesh)),
@@ -137,10 +139,23 @@ void Engine::average_weights(double decay, bool restarts) {
 
 StepSums Engine::step(const DeviceBatch& batch) {
   begin_step();
+  if (leaves_out_all(batch)) {
+    auto sums = no_sums(device_);
+    sums.has_rows = false;
+    return sums;
+  }
   auto sums = compute_gradients(batch);
   sums.is_skipped = skips_overflows_ && overflows();
   finish_step(!sums.is_skipped);
   return sums;
+}
+
+/// Whether no rank or replica has more than one row; with ranks of their own shards (--shuffle rank-local), whether
+/// that may be so. With --exact the first shard has two rows where there are two.
+bool Engine::leaves_out_all(const DeviceBatch& batch) const {
+  const auto& mesh = config_.mesh;
+  const bool is_divided = mesh.shards == 0 && norms_.empty();
+  return leaves_out_single_rows_ && batch.global_count <= (is_divided ? int64_t{mesh.data} * mesh.replicas : 1);
 }
 
 /// Collective: whether some rank has a gradient that is not finite. Slices and parts of the model are of one rank

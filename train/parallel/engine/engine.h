@@ -27,10 +27,10 @@ namespace penstock::detail {
 ///
 /// Padding rows never reach the model in training. A rank without any sample in a batch runs neither forward nor
 /// backward and adds zeros, so that BatchNorm's running statistics see samples only. BatchNorm is local: batch
-/// statistics are those of this rank's micro-batch. A single row gives BatchNorm no variance to normalise by; it then
-/// runs with its running statistics, and keeps them. (PyTorch does so for no row, and throws when the maps are 1 x 1.)
-/// With StepConfig::syncs_batch_norm they are those of the batch, and a rank without samples runs a batch of size 0 for
-/// the collectives in these layers.
+/// statistics are those of this rank's micro-batch, of a single row those of the places of its maps. See
+/// StepOptions::leaves_out_single_rows for maps of one place. With StepConfig::syncs_batch_norm they are those of the
+/// batch, and a rank without samples runs a batch of size 0 for the collectives in these layers. With
+/// StepConfig::defers_batch_norm the running statistics alone are those of the batch.
 ///
 /// With Mesh::shards the micro-batches of all ranks are these shards, and the bits of a step are the same in every mode
 /// and mesh: see MicroShards and make_tree_sync().
@@ -75,6 +75,7 @@ class Engine final : public Strategy, public CapturableStep {
 
  private:
   void take_weights(const StrategyContext& context);
+  bool leaves_out_all(const DeviceBatch& batch) const;
   void finish_step(bool updates = true);
   bool overflows();
   torch::Tensor sum_over_parts(const torch::Tensor& numbers, const torch::Device& device);
@@ -83,7 +84,7 @@ class Engine final : public Strategy, public CapturableStep {
   StepConfig config_;
   Model& model_;
   torch::Device device_;
-  bool skips_overflows_;
+  bool skips_overflows_, leaves_out_single_rows_;
   Comm& world_;
   std::unique_ptr<Comm> data_comm_, pipe_comm_;  // null where the axis is the world
   Comm& data_;                                   // the ranks that hold the same stages

@@ -13,7 +13,7 @@
 namespace penstock::detail {
 
 ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
-                               std::shared_ptr<const Loss> loss, uint64_t seed)
+                               const StepOptions& step, uint64_t seed)
     : config_(parts.config),
       part_(parts.part),
       link_(parts.link),
@@ -27,13 +27,16 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
       replicas_(config_.replicas.get()),
       taps_(parts.taps),
       observer_(std::move(observer)),
-      loss_(std::move(loss)),
+      loss_(loss_of(step)),
+      leaves_out_single_rows_(step.leaves_out_single_rows),
       seed_(seed),
       trained_(values(part_.trained())),
       losses_(static_cast<size_t>(micro_batches_ * (replicas_ ? replicas_->count() : 1))),
       alive_(part_.chunk_count() * static_cast<size_t>(micro_batches_)) {}
 
-StepSums ScheduleRunner::compute_gradients(const DeviceBatch& batch) {
+StepSums ScheduleRunner::compute_gradients(const DeviceBatch& given) {
+  const DeviceBatch batch = without_single_row(given);
+  replicated_rows_ = config_.mesh.shards > 0 ? full_rows_of(given) : given.count;
   sync_.begin();
   observer_->begin(batch);
   auto sums = run(link_.with_targets(batch));
@@ -160,22 +163,24 @@ std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& 
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   const int pieces = config_.mesh.shards > 0 ? micro_batches_ : 1;
   const int64_t each = (batch.rows + pieces - 1) / pieces;
+  replicated_rows_ = each;
   std::vector<torch::Tensor> outputs;
   for (int piece = 0; piece * each < batch.rows; ++piece) {
-    auto output = evaluate(batch, piece, {piece * each, std::min(each, batch.rows - piece * each)}, each);
+    const Rows rows{piece * each, std::min(each, batch.rows - piece * each)};
+    auto output = evaluate(batch, piece, rows);
     if (output.defined()) outputs.push_back(std::move(output));
   }
   if (outputs.empty()) return {};
   return outputs.size() == 1 ? outputs.front() : torch::cat(outputs);
 }
 
-torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch, int piece, const Rows& rows, int64_t full_rows) {
+torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch, int piece, const Rows& rows) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = config_.placement.part_of(rank_, chunk);
     output = run_part(
         part == 0 ? batch.images.narrow(0, rows.first, rows.count) : link_.receive_activation(part, piece, rows.count),
-        chunk, full_rows, std::nullopt);
+        chunk, std::nullopt);
     if (part_.is_last(chunk)) return output;
     link_.send_activation(part, piece, output);
   }
@@ -183,7 +188,21 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch, int piece, cons
 }
 
 bool ScheduleRunner::runs(const DeviceBatch& batch, const Rows& rows) const {
-  return rows.count > 0 || (spans_ranks_ && batch.global_count > 1);
+  return rows.count > 0 || (spans_ranks_ && batch.global_count > 0);
+}
+
+/// The last row becomes a padding row where it would go through the model alone, and all rows where each would.
+DeviceBatch ScheduleRunner::without_single_row(const DeviceBatch& batch) const {
+  if (!leaves_out_single_rows_ || spans_ranks_) return batch;
+  int64_t together = full_rows_of(batch);
+  const int64_t replicas = replicas_ ? replicas_->count() : 1;
+  if (replicas > 1) together = ((config_.mesh.shards > 0 ? together : batch.count) + replicas - 1) / replicas;
+  DeviceBatch left = batch;
+  if (together < 2)
+    left.count = 0;
+  else if (batch.count % together == 1)
+    --left.count;
+  return left;
 }
 
 int64_t ScheduleRunner::full_rows_of(const DeviceBatch& batch) const {
@@ -200,11 +219,10 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
   return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
 }
 
-/// `full_rows`: the rows of `input` where a batch is full. `rows`: which they are, in training.
-torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
-                                       const std::optional<BatchRows>& rows) {
+/// `rows`: which those of `input` are, in training.
+torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, const std::optional<BatchRows>& rows) {
   const WeightGradients::Scope scope(joins_weight_gradients() ? &weight_gradients_ : nullptr);
-  if (replicas_) return replicas_->forward(input, full_rows, rows);
+  if (replicas_) return replicas_->forward(input, replicated_rows_, rows);
   const RowScope row_scope(rows);
   return part_.forward(input, chunk);
 }
@@ -217,10 +235,10 @@ void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
 /// At the last part: the sum of weight * loss.
 torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                         Alive& alive) {
-  part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
+  part_.train(true);
   const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
   const BatchRows places{seed_, batch.epoch, batch.first_position + static_cast<uint64_t>(rows.first)};
-  const auto output = run_part(input, operation.chunk, full_rows_of(batch), places);
+  const auto output = run_part(input, operation.chunk, places);
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
   const auto wanted = batch.narrow(rows.first, rows.count);

@@ -24,8 +24,9 @@ class Replicas;
 /// part.
 class ScheduleRunner final : public StepRunner {
  public:
-  /// `observer` hears of every micro-batch. `seed`: of what layers drop.
-  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer, std::shared_ptr<const Loss> loss,
+  /// `observer` hears of every micro-batch. `seed`: of what layers drop. Of `step` it has the loss, and whether single
+  /// rows are left out.
+  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer, const StepOptions& step,
                  uint64_t seed);
 
   /// Requires that `batch` has labels at the first part.
@@ -53,18 +54,18 @@ class ScheduleRunner final : public StepRunner {
   /// Forward and backward: adds to the gradients of the parameters. Requires that `batch` has labels at the last part.
   StepSums run(const DeviceBatch& batch);
   bool runs(const DeviceBatch& batch, const Rows& rows) const;
+  DeviceBatch without_single_row(const DeviceBatch& batch) const;
   int64_t full_rows_of(const DeviceBatch& batch) const;
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
-  torch::Tensor evaluate(const DeviceBatch& batch, int piece, const Rows& rows, int64_t full_rows);
+  torch::Tensor evaluate(const DeviceBatch& batch, int piece, const Rows& rows);
   /// The rows of each shard that has some; without shards all rows are one.
   std::vector<int64_t> shard_rows(int64_t rows) const;
   torch::Tensor losses_of(const torch::Tensor& outputs, const DeviceBatch& wanted) const;
   void put_loss(int micro_batch, const Alive& alive);
   torch::Tensor take_loss();
   int part_of(const Operation& operation) const { return config_.placement.part_of(rank_, operation.chunk); }
-  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows,
-                         const std::optional<BatchRows>& rows);
+  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, const std::optional<BatchRows>& rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once; with --exact of each by
   /// itself, but by the same kernels.
   bool joins_weight_gradients() const {
@@ -95,12 +96,14 @@ class ScheduleRunner final : public StepRunner {
   StepTaps* taps_;      // null: none
   std::unique_ptr<MicroBatchObserver> observer_;
   std::shared_ptr<const Loss> loss_;
+  bool leaves_out_single_rows_;
   uint64_t seed_;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
   std::vector<torch::Tensor> losses_;  // of this step, by micro-batch, or by shard; undefined: not there yet
   std::vector<Alive> alive_;           // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;
+  int64_t replicated_rows_ = 0;  // by which the rows of a micro-batch are cut for replicas
 };
 
 }  // namespace penstock::detail

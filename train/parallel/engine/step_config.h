@@ -31,6 +31,7 @@ struct StepConfig {
   std::function<std::unique_ptr<GradientSync>(const SyncContext&)> sync = make_no_sync;
   ShardedKinds sharded = {};
   bool syncs_batch_norm = false;            // over the data axis; only with one micro-batch
+  bool defers_batch_norm = false;           // as DeferredBatchNorm has it; without Mesh::shards
   bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
   int local_steps = 1;                      // as Strategy::local_steps(); its update meets so often
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too

@@ -52,9 +52,9 @@ void MicroShards::after_forward(int micro_batch, int64_t rows) {
         "expected ranks that are processes (--hosting processes, and not --mode dp)");
   if (buffers_.empty()) return;
   at::NoGradGuard no_grad;
-  if (!replicas_ && rows > 1) put_aside(micro_batch, buffers_);
+  if (!replicas_ && rows > 0) put_aside(micro_batch, buffers_);
   for (int replica = 0; replicas_ && replica < replica_count_; ++replica)
-    if (replicas_->row_count(replica) > 1)
+    if (replicas_->row_count(replica) > 0)
       put_aside(int64_t{micro_batch} * replica_count_ + replica, replicas_->buffers(replica));
   for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].set_data(before_[i]);
 }

@@ -30,9 +30,9 @@ class Replicas;
 /// step begins with the values b that they had when the step began, and the values b_s that shard s leaves there are
 /// put aside. After the step they become
 ///
-///     b + the tree sum, over the shards that count, of (b_s - b) / the number of these shards
+///     b + the tree sum, over the shards that have rows, of (b_s - b) / the number of these shards
 ///
-/// Shards of fewer than two rows do not count. Since BatchNorm makes b_s = (1 - momentum) b + momentum m_s, this is one
+/// Since BatchNorm makes b_s = (1 - momentum) b + momentum m_s, this is one
 /// update per step with the mean of the shards' statistics m_s.
 ///
 /// Random numbers: before each block of a shard the generator gets a state that follows from the seed, the epoch, the
@@ -67,7 +67,7 @@ class MicroShards final : public MicroBatchObserver {
   bool shares_generator_;
   std::vector<torch::Tensor> buffers_, before_;  // the model's, and their values when the step began
   int64_t element_count_ = 0;                    // of all buffers
-  torch::Tensor changes_;  // f64, own shards x (elements + 1): b_s - b, and whether the shard counts
+  torch::Tensor changes_;  // f64, own shards x (elements + 1): b_s - b, and whether the shard has rows
   int64_t epoch_ = 0, batch_ = 0;
   int micro_batch_ = 0;
   RandomState random_;

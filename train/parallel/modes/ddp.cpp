@@ -70,6 +70,7 @@ std::optional<LocalSteps> local_steps_of(const Spec& spec, int shards) {
   if (shards > 0) refuse(concat("--exact ", shards), "weights of ranks that take steps alone are not those of single");
   if (spec.has("compress")) refuse("compress=" + spec.get("compress", ""), "no gradients are sent");
   if (spec.get("step-in-backward", false)) refuse("step-in-backward=true", "no update waits for a sum of gradients");
+  if (spec.get("deferred-bn", false)) refuse("deferred-bn=true", "BatchNorm would wait for all ranks in every step");
   if (spec.get("sync-bn", false)) refuse("sync-bn=true", "BatchNorm would wait for all ranks in every step");
   return steps;
 }
@@ -78,6 +79,7 @@ Mesh ddp_mesh(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   detail::accumulate_of(spec, request.batch_size, ranks, request.shards);  // throws
   detail::syncs_batch_norm(spec, request.shards);                          // throws
+  detail::defers_batch_norm(spec, request.shards);                         // throws
   local_steps_of(spec, request.shards);                                    // throws
   const std::string compression = compression_of(spec, request.shards);
   if (compression == "powersgd") rank_of(spec);  // throws
@@ -138,6 +140,7 @@ std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& cont
   detail::StepConfig config{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
   config.syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards);
+  config.defers_batch_norm = detail::defers_batch_norm(spec, mesh.shards);
   config.steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec);
   choose_sync(spec, context.model, config);
   return std::make_unique<detail::Engine>(context, config);
@@ -145,9 +148,10 @@ std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& cont
 
 const Registered<StrategyKind> kDdp{
     "ddp",
-    {"accumulate", "sync-bn", "compress", "rank", "step-in-backward", "local-steps", "outer", "outer-rate",
-     "outer-momentum"},
-    "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) as of single; "
+    {"accumulate", "deferred-bn", "sync-bn", "compress", "rank", "step-in-backward", "local-steps", "outer",
+     "outer-rate", "outer-momentum"},
+    "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) and "
+    "deferred-bn as of single, the latter over all ranks; "
     "with sync-bn=true BatchNorm sees the rows of all ranks; "
     "compress=fp16 sends gradients in 16 bits, compress=powersgd as products of two thin matrices of rank (default 2) "
     "columns; with step-in-backward=true the update of a bucket runs as soon as its sum is there; with local-steps=H "
@@ -155,12 +159,13 @@ const Registered<StrategyKind> kDdp{
     "outer=nesterov (outer-rate 0.7, outer-momentum 0.9: DiLoCo)",
     make_ddp,
     {.mesh = ddp_mesh,
-     .check_model = detail::check_sync,
+     .check_model = detail::check_norms,
      .promise = ddp_promise,
      .examples = {"ddp(accumulate=2)", "ddp(step-in-backward=true)", "ddp(sync-bn=true)", "ddp(compress=fp16)",
                   "ddp(compress=powersgd)", "ddp(local-steps=1)", "ddp(local-steps=4,outer=nesterov)"},
      .exact = StrategyKind::Exact::kAlways,
-     .keeps_average = true}};
+     .keeps_average = true,
+     .micro_batches = detail::accumulated_micro_batches}};
 
 }  // namespace
 }  // namespace penstock

@@ -30,6 +30,20 @@ std::string divisors_text(int64_t rows, int64_t count, int64_t step) {
   return above == divisors.end() ? std::to_string(below) : concat(below, " or ", *above);
 }
 
+/// `part`: the part of a batch of which they see one alone.
+void refuse_norms_of_torch(const Spec& spec, const Model& model, const char* key, const char* part) {
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
+    const auto& module = *item.value();
+    if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&
+        module.as<torch::nn::BatchNorm3dImpl>() == nullptr)
+      continue;
+    if (module.as<penstock::BatchNorm2dImpl>() != nullptr) continue;
+    throw config_error(concat(flag(spec), ": ", key, " is true, but ", item.key(),
+                              " is a BatchNorm of LibTorch, which sees one ", part,
+                              " alone; expected penstock::BatchNorm2d (train/nn/batch_norm.h)"));
+  }
+}
+
 }  // namespace
 
 std::string flag(const Spec& spec) { return concat("--mode ", spec.name()); }
@@ -74,6 +88,10 @@ int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards) {
   return count;
 }
 
+int accumulated_micro_batches(const Spec& spec, const Mesh& mesh) {
+  return accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
+}
+
 bool syncs_batch_norm(const Spec& spec, int shards) {
   const bool is_on = spec.get("sync-bn", false);
   if (is_on && shards > 0)
@@ -83,21 +101,28 @@ bool syncs_batch_norm(const Spec& spec, int shards) {
   if (is_on && count > 1)
     throw config_error(concat(flag(spec), ": sync-bn is true and accumulate is ", count,
                               "; expected one of them: BatchNorm would see a micro-batch of all ranks, not the batch"));
+  if (is_on && spec.get("deferred-bn", false))
+    throw config_error(concat(flag(spec), ": sync-bn is true and deferred-bn is true; expected one of them: with ",
+                              "sync-bn the running statistics are those of the batch"));
   return is_on;
 }
 
-void check_sync(const Spec& spec, const Model& model, const Mesh& mesh) {
-  if (!syncs_batch_norm(spec, mesh.shards)) return;
-  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
-    const auto& module = *item.value();
-    if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&
-        module.as<torch::nn::BatchNorm3dImpl>() == nullptr)
-      continue;
-    if (module.as<penstock::BatchNorm2dImpl>() != nullptr) continue;
-    throw config_error(concat(flag(spec), ": sync-bn is true, but ", item.key(),
-                              " is a BatchNorm of LibTorch, which sees one ",
-                              "rank alone; expected penstock::BatchNorm2d (train/nn/batch_norm.h)"));
-  }
+bool defers_batch_norm(const Spec& spec, int shards) {
+  const bool is_on = spec.get("deferred-bn", false);
+  if (is_on && shards > 0)
+    throw config_error(
+        concat(flag(spec), ": deferred-bn is true with --exact ", shards,
+               "; expected one of them: with --exact running statistics move by the mean of the shards"));
+  return is_on;
+}
+
+void check_deferred(const Spec& spec, const Model& model) {
+  if (spec.get("deferred-bn", false)) refuse_norms_of_torch(spec, model, "deferred-bn", "micro-batch");
+}
+
+void check_norms(const Spec& spec, const Model& model, const Mesh&) {
+  check_deferred(spec, model);
+  if (spec.get("sync-bn", false)) refuse_norms_of_torch(spec, model, "sync-bn", "rank");
 }
 
 bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards, const std::string& clip) {

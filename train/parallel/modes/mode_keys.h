@@ -38,18 +38,29 @@ void check_divides(const Spec& spec, const std::string& what, const std::string&
 /// micro_batches_of_shards().
 int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards = 0);
 
+/// Traits::micro_batches of the modes with the key `accumulate`.
+int accumulated_micro_batches(const Spec& spec, const Mesh& mesh);
+
 /// The micro-batches of each of `copies` of the model that share the shards of --exact. Throws config_error if they do
 /// not divide them, and for another value of `key`, which says the number of micro-batches otherwise. Null: the mode
 /// has no such key.
 int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int copies, const std::string& copies_name);
 
 /// The key `sync-bn` of the modes with several ranks that hold the whole model. Throws config_error together with
-/// `accumulate`, and with `shards`: statistics of a micro-batch over all ranks are still not those of the batch.
+/// `accumulate` or `deferred-bn`, and with `shards`: statistics of a micro-batch over all ranks are still not those of
+/// the batch.
 bool syncs_batch_norm(const Spec& spec, int shards = 0);
 
-/// Traits::check_model of modes with the key `sync-bn`: throws config_error if it is true for a model with BatchNorm
-/// layers of LibTorch, which know one rank alone.
-void check_sync(const Spec& spec, const Model& model, const Mesh& mesh);
+/// The key `deferred-bn` of the modes with micro-batches: BatchNorm's running statistics are those of the whole batch.
+/// Throws config_error with `shards`.
+bool defers_batch_norm(const Spec& spec, int shards = 0);
+
+/// Throws config_error if `deferred-bn` is true for a model with BatchNorm layers of LibTorch, which move their running
+/// statistics themselves.
+void check_deferred(const Spec& spec, const Model& model);
+
+/// Traits::check_model of modes with both keys: as check_deferred(), and the same of `sync-bn`.
+void check_norms(const Spec& spec, const Model& model, const Mesh& mesh);
 
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
 /// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, with

@@ -115,6 +115,11 @@ Balance balance_of(const Spec& spec) {
   return detail::balance_named(flag(spec), spec.get("balance", "parameters"));
 }
 
+/// One micro-batch is the batch.
+bool defers_batch_norm(const Spec& spec, int shards) {
+  return spec.name() != "mp" && detail::defers_batch_norm(spec, shards);
+}
+
 Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   balance_of(spec);  // throws
   Mesh mesh = grid_of(spec, request);
@@ -126,6 +131,7 @@ Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
     throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",
                               request.optimizer, ", which gives pieces of parameters other bits; expected no zero, or ",
                               "another optimizer"));
+  defers_batch_norm(spec, request.shards);  // throws
   const SchedulePlan plan = plan_of(spec, mesh);
   detail::check_messages(spec, plan);
   detail::check_divides(spec, count_text(plan.micro_batches, "micro-batch", "micro-batches"), "copies of the model",
@@ -204,7 +210,8 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
                             .placement = detail::placement_of(plan),
                             .micro_batches = plan.micro_batches,
                             .micro_batch_step = detail::micro_batch_step(spec, mesh.pipe),
-                            .keeps_gradients = detail::is_schedule_file(plan.name)};
+                            .keeps_gradients = detail::is_schedule_file(plan.name),
+                            .defers_batch_norm = defers_batch_norm(spec, mesh.shards)};
   if (mesh.data > 1) config.sync = detail::make_bucket_sync;
   if (mesh.shards > 0) config.sync = detail::make_tree_sync;
   if (zero == 1) detail::shard_optimizer_state(config);
@@ -241,11 +248,19 @@ std::string identity_of_mode(const Spec& spec) {
   return concat(spec.without("schedule").text(), " with a schedule of checksum ", digits);
 }
 
+void check_model(const Spec& spec, const Model& model, const Mesh& mesh) {
+  ranges_of(spec, model, mesh);  // throws
+  if (spec.name() != "mp") detail::check_deferred(spec, model);
+}
+
+int micro_batches_of(const Spec& spec, const Mesh& mesh) { return plan_of(spec, mesh).micro_batches; }
+
 bool holds_part(const Spec&, const Mesh& mesh) { return mesh.pipe > 1; }
 
 const Registered<StrategyKind> kPipeline{
     "pipeline",
-    {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data", "zero", "devices"},
+    {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data", "zero", "deferred-bn",
+     "devices"},
     "the model's blocks are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
     "1f1b; or gpipe, zero-bubble, zb-v, dualpipe-v, interleaved with interleave=2 model chunks per rank, or FILE.csv "
     "in PyTorch's format); cut=layer2:layer4 says "
@@ -253,11 +268,12 @@ const Registered<StrategyKind> kPipeline{
     "what is measured on some micro-batches; recompute=except-last or always (default never) keeps less of a forward "
     "and runs "
     "it again; data (default 1) copies of it train together, of which with zero=1 each keeps the optimiser's state of "
-    "a slice alone, with zero=2 also the gradients; devices=0:2 are the GPUs of a machine's ranks, in their order "
+    "a slice alone, with zero=2 also the gradients; with deferred-bn=true BatchNorm's running statistics are those of "
+    "the whole batch, once per step; devices=0:2 are the GPUs of a machine's ranks, in their order "
     "(default: rank i takes GPU i), devices=cpu:3 are three ranks on the CPU",
     make_pipeline,
     {.mesh = pipeline_mesh,
-     .check_model = ranges_of,
+     .check_model = check_model,
      .draw = drawing_of,
      .csv = csv_of_schedules,
      .identity = identity_of_mode,
@@ -268,7 +284,8 @@ const Registered<StrategyKind> kPipeline{
                   "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)", "pipeline(data=2,zero=1)",
                   "pipeline(data=2,schedule=zero-bubble,zero=2)"},
      .exact = StrategyKind::Exact::kAlways,
-     .keeps_average = true}};
+     .keeps_average = true,
+     .micro_batches = micro_batches_of}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
@@ -277,13 +294,14 @@ const Registered<StrategyKind> kModelParallel{
     "otherwise they are balanced as in pipeline; devices as there",
     make_pipeline,
     {.mesh = pipeline_mesh,
-     .check_model = ranges_of,
+     .check_model = check_model,
      .draw = drawing_of,
      .csv = csv_of_schedules,
      .holds_part = holds_part,
      .promise = pipeline_promise,
      .exact = StrategyKind::Exact::kAlways,
-     .keeps_average = true}};
+     .keeps_average = true,
+     .micro_batches = micro_batches_of}};
 
 }  // namespace
 }  // namespace penstock

@@ -28,7 +28,8 @@ Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
   detail::check_takes_slices(spec, request.optimizer, request.clip);
-  detail::syncs_batch_norm(spec, request.shards);  // throws
+  detail::syncs_batch_norm(spec, request.shards);   // throws
+  detail::defers_batch_norm(spec, request.shards);  // throws
   if (detail::steps_in_backward(spec, request.optimizer, request.shards, request.clip) && stage_of(spec) > 1)
     throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage_of(spec),
                               "; expected stage 1, where gradients are summed whole"));
@@ -64,6 +65,7 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
                             .micro_batches = micro_batches,
                             .schedule = detail::accumulation(micro_batches),
                             .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
+                            .defers_batch_norm = detail::defers_batch_norm(spec, mesh.shards),
                             .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
   if (stage == 1) detail::shard_optimizer_state(config);
   if (stage == 2) detail::shard_gradients(config);
@@ -74,20 +76,21 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
 
 const Registered<StrategyKind> kZero{
     "zero",
-    {"stage", "accumulate", "sync-bn", "step-in-backward"},
+    {"stage", "accumulate", "deferred-bn", "sync-bn", "step-in-backward"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
     "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
-    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn, "
-    "and with stage 1 step-in-backward, as of ddp",
+    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; deferred-bn, "
+    "sync-bn, and with stage 1 step-in-backward, as of ddp",
     make_zero,
     {.mesh = zero_mesh,
-     .check_model = detail::check_sync,
+     .check_model = detail::check_norms,
      .holds_part = [](const Spec& spec, const Mesh& mesh) { return stage_of(spec) == 3 && mesh.data > 1; },
      .promise = zero_promise,
      .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
                   "zero(stage=3)", "zero(stage=3,sync-bn=true)"},
      .exact = StrategyKind::Exact::kPieces,
-     .keeps_average = true}};
+     .keeps_average = true,
+     .micro_batches = detail::accumulated_micro_batches}};
 
 }  // namespace
 }  // namespace penstock

@@ -20,7 +20,7 @@
 #include "train/nn/model.h"
 #include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
-#include "train/parallel/pipeline/recompute.h"
+#include "train/parallel/strategy/borrowed_block.h"
 
 namespace penstock::detail {
 namespace {
@@ -45,60 +45,6 @@ class AllocationCounter final : public c10::MemoryReportingInfoBase {
 
  private:
   std::map<void*, int64_t> held_;
-};
-
-/// A block's tensors on a device as long as this lives, buffers as copies; then the model has those that it had before.
-/// Tensors without memory get some, with small random weights and statistics of 1.
-class BorrowedBlock {
- public:
-  BorrowedBlock(Model& model, size_t block, const torch::Device& device) {
-    at::NoGradGuard no_grad;
-    for (const auto& item : model.named_parameters()) {
-      if (block_of(model, item.key()) != block) continue;
-      if (item.value().requires_grad()) trained_.push_back(item.value());
-      if (has_no_memory(item.value()))
-        replace(item.value(), torch::empty_like(item.value(), device).normal_(0, 0.05));
-      else if (item.value().device() != device)
-        replace(item.value(), item.value().to(device));
-    }
-    for (const auto& item : model.named_buffers())
-      if (block_of(model, item.key()) == block)
-        replace(item.value(), has_no_memory(item.value())
-                                  ? torch::ones_like(item.value(), device)
-                                  : item.value().to(device, /*non_blocking=*/false, /*copy=*/true));
-  }
-  ~BorrowedBlock() {
-    for (auto& [tensor, data] : originals_) tensor.set_data(data);
-  }
-  BorrowedBlock(const BorrowedBlock&) = delete;
-  BorrowedBlock& operator=(const BorrowedBlock&) = delete;
-
-  const std::vector<torch::Tensor>& trained() const { return trained_; }
-
- private:
-  static bool has_no_memory(const torch::Tensor& tensor) {
-    return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
-  }
-
-  void replace(torch::Tensor tensor, const torch::Tensor& data) {
-    originals_.emplace_back(tensor, tensor.detach());
-    tensor.set_data(data.detach());
-  }
-
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> originals_;
-  std::vector<torch::Tensor> trained_;
-};
-
-/// The state of a device's random generator, as it is now and again at the end.
-class KeptRandomState {
- public:
-  explicit KeptRandomState(const torch::Device& device) : state_(device) { state_.keep(); }
-  ~KeptRandomState() { state_.restore(); }
-  KeptRandomState(const KeptRandomState&) = delete;
-  KeptRandomState& operator=(const KeptRandomState&) = delete;
-
- private:
-  RandomState state_;
 };
 
 void wait_for([[maybe_unused]] const torch::Device& device) {
@@ -196,7 +142,7 @@ std::vector<BlockCost> measure_blocks(Model& model, const std::vector<int64_t>& 
   const at::AutoGradMode with_gradients(true);
   const KeptRandomState kept_on_host(torch::kCPU), kept(device);
   const bool was_training = model.is_training();
-  model.train(input_sizes.front() > 1);  // as Engine does: BatchNorm has no variance of a single row
+  model.train();
   const auto generator = at::detail::createCPUGenerator(/*seed_val=*/0);
   const auto parameters = model.parameters();
   const auto dtype = parameters.empty() ? torch::kFloat32 : parameters.front().scalar_type();

@@ -118,15 +118,14 @@ Replicas::~Replicas() {
 torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows, const std::optional<BatchRows>& all) {
   const bool trains = torch::GradMode::is_enabled(), is_in_training_mode = model_.is_training();
   has_statistics_ = trains && is_in_training_mode && !has_shards_;
-  cut(input.size(0), has_shards_ ? full_rows : input.size(0));
+  cut(input.size(0), full_rows);
   bring_buffers();
   threads_.run([&](size_t number) {
     auto& replica = *replicas_[number];
     replica.recorder.mark(Phase::kWait);
     if (replica.row_count == 0) return;
     bring_parameters(replica);
-    const bool has_statistics = is_in_training_mode && replica.row_count > 1;
-    if (replica.model->is_training() != has_statistics) replica.model->train(has_statistics);
+    if (replica.model->is_training() != is_in_training_mode) replica.model->train(is_in_training_mode);
     const auto rows = input.narrow(0, replica.first_row, replica.row_count);
     auto own = all;
     if (own) own->first_position += static_cast<uint64_t>(replica.first_row);
@@ -249,13 +248,13 @@ void Replicas::bring_buffers() {
   }
 }
 
-/// b = b0 + sum of rows_r / rows * (b_r - b0), with b0 that of the first replica that counts: a buffer that no forward
-/// changes keeps its bits. Whole numbers, such as how many batches there were, are those of that replica.
+/// b = b0 + sum of rows_r / rows * (b_r - b0), with b0 that of the first replica that has rows: a buffer that no
+/// forward changes keeps its bits. Whole numbers, such as how many batches there were, are those of that replica.
 void Replicas::merge_buffers() {
   std::vector<const Replica*> counted;
   int64_t rows = 0;
   for (const auto& replica : replicas_) {
-    if (replica->row_count < 2) continue;
+    if (replica->row_count == 0) continue;
     counted.push_back(replica.get());
     rows += replica->row_count;
   }

@@ -32,12 +32,10 @@ namespace penstock::detail {
 /// p and q are shares of the parameters. On GPUs the output device makes the update alone.
 ///
 /// Rows are cut as torch::chunk does it: every replica gets ceil(rows / replicas), the last ones fewer or none. With
-/// `has_shards` (--exact) ceil(rows of a full batch / replicas), and what differs between replicas is left to
-/// MicroShards.
+/// `has_shards` (--exact) these are the rows of a full batch, and what differs between replicas is left to MicroShards.
 ///
 /// BatchNorm normalises by the rows of one replica. After each backward the running statistics are the mean of the
 /// replicas', weighted by their rows, so that all rows count (PyTorch's DataParallel keeps those of replica 0).
-/// As everywhere, a single row gives no variance: such a replica runs with the running statistics, and does not count.
 ///
 /// Memory: a replica on the output device, as all are on the CPU, has the same parameters, not a copy. Each has its own
 /// gradients, activations and buffers.
@@ -58,8 +56,8 @@ class Replicas {
   ~Replicas();
 
   /// Logits of all rows on the output device. Where gradients are enabled they are a leaf, from whose gradient
-  /// backward() goes on. Uses training mode where the model is in it. `full_rows`: those of a full batch. `rows`: which
-  /// rows those of `input` are, in training.
+  /// backward() goes on. Uses training mode where the model is in it. `full_rows`: by which rows are cut, of which
+  /// `input` may have fewer. `rows`: which rows those of `input` are, in training.
   torch::Tensor forward(const torch::Tensor& input, int64_t full_rows, const std::optional<BatchRows>& rows);
   /// Adds to each replica's gradients. `gradient`: of the logits that the last forward() gave.
   void backward(const torch::Tensor& gradient);

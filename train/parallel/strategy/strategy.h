@@ -49,6 +49,10 @@ struct StepOptions {
   /// A step in which some gradient is not finite changes no weight and no state of the optimiser; BatchNorm's running
   /// statistics are those of its forward. Costs the host a wait for the device in each step.
   bool skips_overflows = false;
+  /// A row that would go through the model alone is left out, and counts as a masked one does. Where that is so of
+  /// every row of a batch, the step changes nothing. For models in which such a row gives a BatchNorm one value per
+  /// channel.
+  bool leaves_out_single_rows = false;
 };
 
 inline std::shared_ptr<const Loss> loss_of(const StepOptions& step) { return step.loss ? step.loss : make_loss(); }
@@ -81,6 +85,7 @@ struct StepSums {
                             // greater share
   int64_t count = 0;        // rows that the sums are of; 0 at a rank that holds no last stage
   bool is_skipped = false;  // with StepOptions::skips_overflows, the same at every rank
+  bool has_rows = true;     // false: all rows were left out, and nothing has changed; the same at every rank
   torch::Tensor compression_error = {};  // see measure_next_step(); not of this rank, but of the sum over all
 };
 
@@ -226,6 +231,8 @@ struct StrategyKind {
     Exact exact = Exact::kNever;
     /// Whether it has average_weights().
     bool keeps_average = false;
+    /// The micro-batches into which each copy of the model divides its rows of a batch. Null: one.
+    std::function<int(const Spec&, const Mesh&)> micro_batches = {};
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;
