@@ -296,15 +296,15 @@ def test_what_does_not_fit_is_refused_before_anything_is_opened(cache, tmp_path,
 
 
 def test_rows_that_batch_norm_cannot_normalise_alone_are_refused_or_left_out(cache, tmp_path):
-    """A ResNet-18 ends in maps of 1 x 1 for 16 x 16 pixels. Of 9 samples the last batch has one."""
-    flags = ["--data", "digits(count=9,size=16)", "--arch", "resnet18", "--epochs", 1, "--device", "cpu", "-j", 0, "--threads", 1,
+    """A ResNet-18 ends in maps of 1 x 1 for 20 x 20 pixels. Of 9 samples the last batch has one."""
+    flags = ["--data", "digits(count=9,size=20)", "--arch", "resnet18", "--epochs", 1, "--device", "cpu", "-j", 0, "--threads", 1,
              "--augment", "normalize"]
-    why = "layer3.0.bn1 normalises over maps of one place, where one row of 1 x 16 x 16 has no variance"
+    why = "layer4.0.bn1 normalises over maps of one place, where one row of 1 x 20 x 20 has no variance"
     done = run(cache, *flags, "-b", 2, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "refused", code=2)
     assert done.stderr == (f"train: --mode ddp with --batch-size 2: in every step some row goes through the model alone, and {why}; "
                            "expected two rows or more at a time (a larger batch, or fewer micro-batches, ranks, replicas or shards), "
                            "or larger pictures\n")
-    done = run(cache, *flags, "-b", 4, "--clip-grad", 1, "--out", tmp_path / "run")
+    done = run(cache, *flags, "-b", 4, "--clip-grad", "norm=1", "--out", tmp_path / "run")
     assert f"note: a row that goes through the model alone, as in a short last batch, is left out of training: {why}\n" in done.stdout
     assert summary(tmp_path / "run")["steps"] == 3
 
