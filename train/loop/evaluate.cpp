@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "loader/batch/loader.h"
-#include "train/loop/sum_over_copies.h"
+#include "train/comm/sum_over_copies.h"
 #include "train/tensor/ordered_sum.h"
 
 namespace penstock {

@@ -12,7 +12,7 @@
 #include "tests/train/rank_threads.h"
 #include "tests/train/sample_feeder.h"
 #include "tests/train/strategy_batches.h"
-#include "train/loop/sum_over_copies.h"
+#include "train/comm/sum_over_copies.h"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,5 @@
 // sum_over_copies(): the order in which ranks are added.
-#include "train/loop/sum_over_copies.h"
+#include "train/comm/sum_over_copies.h"
 
 #include <gtest/gtest.h>
 

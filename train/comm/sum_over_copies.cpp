@@ -1,5 +1,5 @@
 // sum_over_copies(): one gather, and additions at every rank.
-#include "train/loop/sum_over_copies.h"
+#include "train/comm/sum_over_copies.h"
 
 #include "train/tensor/ordered_sum.h"
 
