@@ -65,6 +65,29 @@ TEST(StateTest, TensorsComeInTheOrderOfTheirNamesAndInTheirSizesAtRankZeroAlone)
     });
 }
 
+/// Its moments are divided by 1 - beta^steps: without the number it would take large steps again.
+TEST(StateTest, AdamGoesOnWithItsNumberOfStepsInEveryMode) {
+  const auto samples = random_samples(32, kSmallGrey, 3);
+  for (const auto& [mode, ranks] : {StateCase{"single", 1}, StateCase{"zero", 2}, StateCase{"zero(stage=3)", 2},
+                                    StateCase{"pipeline(micro-batches=2)", 2}}) {
+    StateDict middle;
+    run_ranks(ranks, [&, mode = mode](Comm& comm) {
+      const OptimizerOptions adam{.learning_rate = 1e-3, .spec = "adam"};
+      StrategyHarness whole(mode, make_small_lenet(), comm, adam), resumed(mode, make_small_lenet(), comm, adam);
+      for (int64_t step = 0; step < 3; ++step) whole.strategy->step(whole.part(samples, 8, step));
+      auto state = whole.strategy->state();
+      if (comm.rank() == 0) middle = std::move(state);
+      comm.barrier();
+      resumed.strategy->load_state(middle);
+      for (auto* one : {&whole, &resumed}) one->strategy->step(one->part(samples, 8, 3));
+      const auto expected = whole.strategy->state(), found = resumed.strategy->state();
+      if (comm.rank() != 0) return;
+      EXPECT_EQ(found.at("optimizer.steps").item<int64_t>(), 4) << mode;
+      EXPECT_EQ(relative_difference(expected, found), 0) << mode;
+    });
+  }
+}
+
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -81,6 +81,21 @@ TEST(SharedCommTest, ASumThatNobodyWaitsForKeepsNobody) {
 }
 
 /// The limit of files counts for this memory too, and Linux kills who goes over it.
+/// Ranks add a share of the elements each. The shares are whole cache lines, and the last one has the rest.
+TEST(SharedCommTest, EveryElementIsTheSumOfAllRanksWhereverTheirSharesMeet) {
+  for (const int world_size : {2, 3})
+    run_sharing(world_size, [&](Comm& comm) {
+      for (const int64_t count : {1, 63, 64, 65, 127, 129, 1000, 40'001}) {
+        auto tensor = comm.allocate(count, torch::kFloat64);
+        const auto numbers = torch::arange(count, torch::kFloat64);
+        tensor.copy_(numbers * (comm.rank() + 1));
+        comm.all_reduce_sum(tensor)->wait();
+        EXPECT_TRUE(tensor.equal(numbers * (world_size * (world_size + 1) / 2)))
+            << count << ", " << world_size << " ranks";
+      }
+    });
+}
+
 TEST(SharedCommTest, WithoutSuchMemoryRanksSumWithoutIt) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
