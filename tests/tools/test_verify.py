@@ -35,6 +35,16 @@ CAUGHT_BY = {
     "summed-twice": {"one-step", "fp64"},
     "weight-gradient-of-another": {"one-step", "fp64"},
 }
+# Of the models and flags that are trained without --arch: in which class, and with which model and flags, each is caught. All others hold.
+CAUGHT_BY_DEFAULTS = {
+    "border-left-out": {("fp64", ""), ("fp64", "adamw"), ("fp64", "clip-grad"), ("evaluation", "nesterov")},
+    "buffers-of-each": {("evaluation", "nesterov")},
+    "decay-of-another": {("fp64", "adamw")},
+    "decay-squared": {("fp64", "adamw")},
+    "later-bucket-left-out": {("fp64", "adamw")},
+    "no-look-ahead": {("fp64", "nesterov")},
+    "steps-lost": {("fp64", "adamw")},
+}
 OF_BATCH_NORM = ("norms-not-synced", "stale-buffers", "stale-shard-buffers")  # models without it do not show them
 OF_JOINING = ("factors-lost",)  # the layers of torch::nn join no gradients
 # Where --localise says that it is: step, rank, micro-batch, operation, tensor. Of 8 steps the checkpoint is after 4, and the fourth
@@ -75,10 +85,10 @@ def test_modes_as_threads_and_as_processes_hold():
     modes = "single,dp,ddp(sync-bn=true),ddp(compress=fp16),zero(stage=3),pipeline"
     done = verify("--modes", modes, "--nproc", "2", "--steps", "8")
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["mode", "ranks", "hosting", "arch", "class", "difference", "bound", "verdict"]
-    rows = [line.split() for line in lines if line.endswith("holds")]
-    assert {row[2] for row in rows} == {"-", "threads", "processes"}
-    assert {row[4] for row in rows} == {"fp64", "one-step", "compressed", "bitwise"}
+    assert lines[0].split() == ["mode", "ranks", "hosting", "arch", "class", "difference", "bound", "verdict", "flags"]
+    rows = [line.split() for line in lines if "  holds" in line]
+    assert {row[2] for row in rows} == {"-", "threads", "processes", "sockets"}
+    assert {row[4] for row in rows} == {"fp64", "one-step", "compressed", "bitwise", "evaluation"}
     assert lines[-1] == f"{len(rows)} of {len(rows)} pairs hold"
     assert any(line.startswith("not run: dp with 2 ranks: --mode dp: launched with 2 ranks") for line in lines)
     assert all(float(row[5]) < float(row[6]) or (row[4] == "bitwise" and float(row[5]) == 0) for row in rows)
@@ -92,7 +102,7 @@ def judge(*arguments):
 
 @pytest.fixture(scope="module")
 def judged():
-    return judge("--modes", ",".join([*CAUGHT_BY, "control"]), "--localise")
+    return judge("--modes", ",".join([*CAUGHT_BY, "released-early", "control"]), "--arch", "lenet,lenet(batch-norm=true)", "--localise")
 
 
 @pytest.fixture(scope="module")
@@ -162,10 +172,51 @@ def test_the_place_of_every_mistake_is_named(judged, mutant):
     assert f": step {place['step']}" in line and place["tensor"] in line
 
 
-def test_a_mistake_that_ends_the_training_has_its_message_as_place(judged):
-    assert {place["mode"] for place in judged[0]["places"]} == set(CAUGHT_BY)
-    place = next(place for place in judged[0]["places"] if place["mode"] == "backward-early")
-    assert place["failure"] and "step" not in place, place
+@pytest.mark.parametrize("mutant, operation, tensor", [
+    ("backward-early", "forward, backward or update", ""),
+    ("released-early", "forward", "output of conv2"),
+])
+def test_a_mistake_that_ends_the_training_has_its_operation_and_its_message_as_place(judged, mutant, operation, tensor):
+    assert {place["mode"] for place in judged[0]["places"]} == {*CAUGHT_BY, "released-early"}
+    place = next(place for place in judged[0]["places"] if place["mode"] == mutant)
+    assert (place["step"], place["operation"], place["tensor"], place["problem"]) == (0, operation, tensor, "fails"), place
+    assert place["failure"] in next(line for line in judged[1] if line.startswith(f"place: {mutant}, "))
+    assert any(line.startswith(f"caught by fp64: {mutant}, step 0, forward, backward or update: ") for line in judged[1])
+
+
+@pytest.fixture(scope="module")
+def judged_by_defaults():
+    done = verify("--plugin", MUTANTS, "--modes", ",".join([*CAUGHT_BY_DEFAULTS, "control"]), "--nproc", "2", "--steps", "6", "--json",
+                  code=1)
+    return json.loads(done.stdout)["pairs"]
+
+
+@pytest.mark.parametrize("mutant", CAUGHT_BY_DEFAULTS)
+def test_mistakes_that_lenet_and_sgd_do_not_show_are_caught_by_the_defaults(judged_by_defaults, mutant):
+    pairs = [pair for pair in judged_by_defaults if pair["mode"] == mutant]
+    assert len(pairs) >= 5
+    for pair in pairs:
+        is_caught = any(pair["class"] == name and (word in pair["flags"] if word else not pair["flags"])
+                        for name, word in CAUGHT_BY_DEFAULTS[mutant])
+        assert pair["holds"] != is_caught and not pair["failure"], pair
+
+
+def test_a_mode_without_a_mistake_holds_with_all_flags(judged_by_defaults):
+    assert all(pair["holds"] for pair in judged_by_defaults if pair["mode"] == "control")
+
+
+def test_flags_of_the_update_are_those_of_every_pair():
+    flags = ["--optimizer", "adamw", "--average", "ema(every=1)", "--layer-lr", "fc1=0.5", "--bias-decay", "0", "--clip-grad", "value=0.1"]
+    done = verify("--modes", "zero(stage=2)", "--nproc", "2", "--hosting", "threads", "--arch", "lenet", "--steps", "4", *flags)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("zero(stage=2) ")]
+    assert len(rows) == 3 and all(row.endswith("holds    " + " ".join(flags)) for row in rows), rows
+
+
+def test_places_of_what_only_the_average_and_evaluations_show():
+    done = verify("--plugin", MUTANTS, "--modes", "decay-squared,buffers-of-each", "--nproc", "2", "--hosting", "threads", "--steps", "4",
+                  "--arch", "lenet(batch-norm=true),mlp", "--average", "ema(every=1)", "--localise", "--json", code=1)
+    places = {place["mode"]: (place["operation"], place["tensor"]) for place in json.loads(done.stdout)["places"]}
+    assert places["decay-squared"][0] == "average" and places["buffers-of-each"] == ("evaluation", "said.evaluation"), places
 
 
 def test_other_draws_in_a_second_forward_are_named():
@@ -209,6 +260,11 @@ def test_a_mistake_alone_is_told_in_a_line():
     (["--nproc", "0"], ["--nproc", "1 or more"]),
     (["--hosting", "fibres"], ["--hosting", "threads"]),
     (["--steps", "1"], ["--steps is 1; expected 2 or more"]),
+    (["--optimizer", "adamm"], ['unknown optimizer "adamm"', "adam"]),
+    (["--optimizer", "adam(beta1=2)"], ["beta1 is 2"]),
+    (["--average", "mean"], ['unknown average "mean"', "ema"]),
+    (["--layer-lr", "fc9=2"], ["--layer-lr", "fc9"]),
+    (["--bias-decay", "-1"], ["--bias-decay is -1; expected 0 or more"]),
     (["--batch-size", "0"], ["--batch-size is 0"]),
     (["--batch-size", "99999999999"], ["--batch-size is 99999999999; expected 1 to 65536"]),
     (["--stepz", "3"], ["unknown flag", "--steps"]),

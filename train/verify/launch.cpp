@@ -17,9 +17,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,8 +31,7 @@
 #include "train/tensor/cuda_device.h"
 #include "train/tensor/random_state.h"
 #include "train/tensor/short_message.h"
-#include "train/tensor/tensor_file.h"
-#include "train/verify/trainee.h"
+#include "train/verify/training.h"
 
 namespace penstock {
 namespace {
@@ -40,57 +39,6 @@ namespace {
 constexpr int kLimitSeconds = 120;      // of a launch
 constexpr int kMessageSeconds = 20;     // of a collective or a message
 constexpr size_t kMessageBytes = 4000;  // a pipe takes so many in one piece
-
-torch::Device device_of(const Launch& launch) {
-  return launch.is_on_gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
-}
-
-void nudge(const Model& model) {
-  at::NoGradGuard no_grad;
-  for (auto& parameter : model.parameters())
-    parameter.copy_(at::nextafter(parameter, at::full_like(parameter, std::numeric_limits<double>::infinity())));
-}
-
-/// Initial weights come from the random numbers of the process, so that ranks that are threads take turns.
-std::unique_ptr<Model> make_model(const Launch& launch) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  auto model = make_model_of(launch.arch, ModelShape{});
-  model->to(launch.dtype);
-  if (launch.is_nudged) nudge(*model);
-  return model;
-}
-
-void train(const Launch& launch, const Samples& given, Comm& comm, const std::filesystem::path& to) {
-  const torch::Device device = device_of(launch);
-  const Samples samples{given.images.to(device, launch.dtype), given.labels.to(device)};
-  auto input_sizes = samples.images.sizes().vec();
-  input_sizes[0] = launch.batch_size;
-  const auto loss = make_loss(launch.loss);
-  std::optional<Taps> taps;
-  if (launch.taps) taps.emplace(comm.rank(), *launch.taps);
-  const auto make = [&] {
-    auto model = make_model(launch);
-    if (taps) taps->attach(*model);
-    return model;
-  };
-  StrategyHarness one(launch.mode, make, comm, launch.optimizer, launch.dtype, device, input_sizes, launch.shards,
-                      {.loss = loss, .clip = parse_clip(launch.clip)}, taps ? &*taps : nullptr);
-  comm.barrier();  // a step may set the random numbers of which others build their models
-  if (!launch.from.empty()) one.strategy->load_state(read_tensors(launch.from).tensors);
-  const int64_t batch_count = (samples.labels.size(0) + launch.batch_size - 1) / launch.batch_size;
-  for (int64_t step = launch.first_step; step < launch.end_step; ++step) {
-    auto batch = one.part(samples, launch.batch_size, step % batch_count);
-    batch.epoch = step / batch_count;
-    if (taps) taps->begin_step(step, *one.model, *loss, batch);
-    one.strategy->step(batch);
-  }
-  if (taps) taps->write(to);
-  const auto state = one.strategy->state();
-  if (comm.rank() == 0) write_tensors(to, state);
-  comm.barrier();  // no rank leaves while another one still needs it
-}
 
 /// In a child that computes on a GPU. Sums in a fixed order, and convolutions of float32 with all of its 24 bits: by
 /// default LibTorch rounds their factors to the 11 bits of TF32, which is 1e-3 of a gradient.
@@ -117,12 +65,13 @@ class Complaints {
   Complaints(const Complaints&) = delete;
   Complaints& operator=(const Complaints&) = delete;
 
-  void add(const std::string& message) const {
-    const std::string line = message.substr(0, kMessageBytes) + "\n";
+  /// `rank`: -1 if it is nobody's in particular.
+  void add(int rank, const std::string& message) const {
+    const std::string line = concat(rank, " ", message).substr(0, kMessageBytes) + "\n";
     [[maybe_unused]] const auto written = write(ends_[1], line.data(), line.size());
   }
-  /// Returns when all children have ended.
-  std::string first() {
+  /// Returns when all children have ended: rank -1 and "" if none complained.
+  std::pair<int, std::string> first() {
     close(std::exchange(ends_[1], -1));
     std::string said;
     std::array<char, 4096> buffer;
@@ -130,7 +79,9 @@ class Complaints {
       if (count > 0) said.append(buffer.data(), static_cast<size_t>(count));
       if (count < 0 && errno != EINTR) break;
     }
-    return said.substr(0, said.find('\n'));
+    if (said.empty()) return {-1, ""};
+    const size_t space = said.find(' ') + 1;
+    return {std::stoi(said), said.substr(space, said.find('\n') - space)};
   }
 
  private:
@@ -149,7 +100,7 @@ void serve(Comm& comm, const Complaints& complaints, const std::function<void(Co
   try {
     body(comm);
   } catch (const std::exception& failure) {
-    complaints.add(short_message(failure));  // before the others know: what they then say is not the first
+    complaints.add(comm.rank(), short_message(failure));  // before the others know what they then say
     comm.abort(short_message(failure));
   }
 }
@@ -165,13 +116,14 @@ void serve_threads(int count, const Complaints& complaints, const std::function<
 
 void serve_process(int rank, const Launch& launch, int port, const Complaints& complaints,
                    const std::function<void(Comm&)>& body) {
-  const auto comm = make_comm({.rank = rank,
-                               .world_size = launch.ranks,
-                               .local_rank = rank,
-                               .port = port,
-                               .meeting_seconds = kMessageSeconds,
-                               .step_seconds = kMessageSeconds},
-                              device_of(launch), "gloo");
+  const auto comm =
+      make_comm({.rank = rank,
+                 .world_size = launch.ranks,
+                 .local_rank = rank,
+                 .port = port,
+                 .meeting_seconds = kMessageSeconds,
+                 .step_seconds = kMessageSeconds},
+                device_of(launch), launch.hosting == Hosting::kProcesses && !launch.is_on_gpu ? "auto" : "gloo");
   serve(*comm, complaints, body);
 }
 
@@ -188,19 +140,17 @@ pid_t start(const Complaints& complaints, bool is_on_gpu, const std::function<vo
     if (is_on_gpu) prepare_gpu();
     body();
   } catch (const std::exception& failure) {
-    complaints.add(short_message(failure));
+    complaints.add(-1, short_message(failure));
   }
   _exit(0);
 }
 
-/// What killed a child; "" if nothing did.
-std::string end_of(pid_t child) {
+/// The signal that ended a child; 0 if none did.
+int signal_of(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!WIFSIGNALED(status)) return "";
-  if (WTERMSIG(status) == SIGALRM) return concat("has not ended after ", kLimitSeconds, " s");
-  return concat("was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 constexpr const char* kDrawsFromGenerator = "generator";
@@ -211,7 +161,7 @@ constexpr const char* kDrawsOfItsOwn = "own";
 std::string what_draws(const Launch& launch) {
   at::set_num_threads(1);
   const torch::Device device = device_of(launch);
-  const auto model = make_model(launch);
+  const auto model = model_of(launch);
   model->to(device);
   const ModelShape shape;
   const auto images =
@@ -239,8 +189,9 @@ int free_port() {
 
 }  // namespace
 
-std::string run_launch(const Launch& launch, const Samples& samples, const std::filesystem::path& to) {
-  const auto body = [&](Comm& comm) { train(launch, samples, comm, to); };
+LaunchEnd run_launch(const Launch& launch, const Samples& samples, const std::filesystem::path& to) {
+  Progress progress(launch.ranks);
+  const auto body = [&](Comm& comm) { train(launch, samples, comm, to, progress.of(comm.rank())); };
   Complaints complaints;
   std::vector<pid_t> children;
   if (launch.ranks == 1 || launch.hosting == Hosting::kThreads) {
@@ -251,18 +202,28 @@ std::string run_launch(const Launch& launch, const Samples& samples, const std::
       children.push_back(
           start(complaints, launch.is_on_gpu, [&] { serve_process(rank, launch, port, complaints, body); }));
   }
-  std::string said = complaints.first();
-  for (size_t rank = 0; rank < children.size(); ++rank)
-    if (const auto end = end_of(children[rank]); said.empty() && !end.empty())
-      said = concat(children.size() > 1 ? concat("rank ", rank, " ") : "", end);
-  return said;
+  LaunchEnd end;
+  std::tie(end.rank, end.failure) = complaints.first();
+  bool has_crashed = false;
+  for (size_t child = 0; child < children.size(); ++child) {
+    const int signal = signal_of(children[child]);
+    // One that crashes says nothing, and the others that it is gone.
+    if (signal == 0 || has_crashed || (signal == SIGALRM && !end.failure.empty())) continue;
+    has_crashed = signal != SIGALRM;
+    end.rank = children.size() > 1 || launch.ranks == 1 ? static_cast<int>(child) : -1;
+    end.failure = signal == SIGALRM ? concat("has not ended after ", kLimitSeconds, " s")
+                                    : concat("was ended by signal ", signal, " (", strsignal(signal), ")");
+    if (children.size() > 1) end.failure = concat("rank ", child, " ", end.failure);
+  }
+  if (!end.failure.empty()) end.at = progress.of(std::max(end.rank, 0));
+  return end;
 }
 
 Randomness randomness_of(const Launch& launch) {
   Complaints complaints;
-  const pid_t child = start(complaints, launch.is_on_gpu, [&] { complaints.add(what_draws(launch)); });
-  const std::string said = complaints.first();
-  end_of(child);
+  const pid_t child = start(complaints, launch.is_on_gpu, [&] { complaints.add(0, what_draws(launch)); });
+  const std::string said = complaints.first().second;
+  signal_of(child);
   return said == kDrawsOfItsOwn        ? Randomness::kOwn
          : said == kDrawsFromGenerator ? Randomness::kGenerator
                                        : Randomness::kNone;

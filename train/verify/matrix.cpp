@@ -2,6 +2,8 @@
 #include "train/verify/matrix.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "core/error.h"
@@ -15,11 +17,86 @@ namespace {
 
 constexpr double kFp64Bound = 1e-12, kOneStepBound = 1e-6;
 
+/// What is trained, and in what classes.
+struct Kind {
+  Subject subject;
+  std::vector<Equivalence> classes = {};  // empty: all that the mode keeps
+  int most_ranks = std::numeric_limits<int>::max();
+};
+
 struct Candidate {
-  std::string arch;
+  Kind kind;
   std::unique_ptr<Model> model;
   Randomness randomness;
+
+  bool is_for(Equivalence equivalence) const {
+    return kind.classes.empty() ||
+           std::find(kind.classes.begin(), kind.classes.end(), equivalence) != kind.classes.end();
+  }
 };
+
+/// Few pairs of each kind, so that all kinds take no longer than one alone over all ranks and hostings. LeNet is one
+/// bucket and one unit; the perceptron is two of each, also in float32.
+std::vector<Kind> default_kinds() {
+  using enum Equivalence;
+  std::vector<Kind> kinds{
+      {.subject = {.arch = "lenet"}},
+      {.subject = {.arch = "lenet(batch-norm=true)",
+                   .optimizer = "sgd(nesterov=true)",
+                   .average = "ema(decay=0.9,every=2)"},
+       .classes = {kBitwise, kFp64, kEvaluation}},
+      {.subject = {.arch = "mlp(hidden=600:600)",
+                   .optimizer = "adamw",
+                   .average = "lookahead(decay=0.8,every=3)",
+                   .layer_lr = "fc1=0.5",
+                   .bias_decay = 0},
+       .classes = {kFp64},
+       .most_ranks = 2},
+      // Not adam, which makes steps of the rounding of gradients that are 0, as that of a bias of keys is.
+      {.subject = {.arch = "vit(patch=14,width=32,depth=2,heads=2,mlp=64,dropout=0.1,drop-path=0.1)",
+                   .clip = "norm=0.5"},
+       .classes = {kBitwise, kFp64},
+       .most_ranks = 2}};
+  for (const auto& loss : LossRegistry::names())
+    if (loss != kDefaultLoss && make_loss(loss)->target().is_class())
+      kinds.push_back({.subject = {.loss = loss}, .classes = {kBitwise}, .most_ranks = 2});
+  return kinds;
+}
+
+std::vector<Kind> kinds_of(const VerifyOptions& options) {
+  const Subject flags{.loss = options.loss,
+                      .optimizer = options.optimizer,
+                      .average = options.average,
+                      .layer_lr = options.layer_lr,
+                      .clip = options.clip,
+                      .bias_decay = options.bias_decay};
+  if (options.archs.empty() && flags_of(flags).empty()) return default_kinds();
+  std::vector<Kind> kinds;
+  for (const auto& arch :
+       options.archs.empty() ? std::vector<std::string>{"lenet", "lenet(batch-norm=true)"} : options.archs) {
+    kinds.push_back({.subject = flags});
+    kinds.back().subject.arch = arch;
+  }
+  return kinds;
+}
+
+std::vector<Candidate> candidates_of(const VerifyOptions& options) {
+  std::vector<Candidate> candidates;
+  std::map<std::string, Randomness> known;  // by arch
+  for (auto& kind : kinds_of(options)) {
+    const auto& arch = kind.subject.arch;
+    check(kind.subject);
+    if (!known.contains(arch))
+      known[arch] = randomness_of({.mode = "single",
+                                   .subject = kind.subject,
+                                   .batch_size = options.batch_size,
+                                   .is_on_gpu = options.is_on_gpu});
+    auto model = make_model_of(arch, ModelShape{});
+    const Randomness randomness = known[arch];
+    candidates.push_back({std::move(kind), std::move(model), randomness});
+  }
+  return candidates;
+}
 
 std::vector<std::string> all_modes() {
   std::vector<std::string> modes;
@@ -47,8 +124,7 @@ class ModeRows {
     std::vector<std::pair<int, std::string>> refused;  // ranks and reason
     const auto try_one = [&](int ranks) {
       try {
-        meshes.push_back(entry_.traits.mesh(
-            spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count(), .clip = options_.clip}));
+        meshes.push_back(mesh_of(ranks, Subject()));
       } catch (const Error& error) {
         refused.emplace_back(ranks, error.what());
       }
@@ -62,42 +138,55 @@ class ModeRows {
     return meshes;
   }
 
-  void add(const Mesh& mesh, const Candidate& candidate) {
-    const auto& [arch, model, randomness] = candidate;
+  /// `is_first`: no number of ranks before this one was run.
+  void add(const Mesh& mesh, const Candidate& candidate, bool is_first) {
+    const auto& subject = candidate.kind.subject;
+    if (mesh.size() > candidate.kind.most_ranks && !is_first) return;
+    const auto refuse = [&](const std::string& reason, const std::string& classes = "") {
+      leave_out(text_of(subject), mesh.size(), reason, classes);
+    };
     try {
-      if (entry_.traits.check_model) entry_.traits.check_model(spec_, *model, mesh);
+      mesh_of(mesh.size(), subject);
+      if (entry_.traits.check_model) entry_.traits.check_model(spec_, *candidate.model, mesh);
     } catch (const Error& error) {
-      return leave_out(arch, mesh.size(), error.what());
+      return refuse(error.what());
     }
-    if (randomness == Randomness::kOwn)
-      return leave_out(
-          arch, mesh.size(),
+    if (!subject.average.empty() && !entry_.traits.keeps_average)
+      return refuse(concat("--mode ", spec_.name(), " keeps no average; expected no --average"));
+    if (candidate.randomness == Randomness::kOwn)
+      return refuse(
           "the model's forward in training mode gives something else when LibTorch's random numbers are the "
           "same; expected one that draws from LibTorch's generator alone, as dropout does");
     add_exact(mesh, candidate);
     const EquivalenceGuarantee promise = promise_of(spec_, mesh);
     const bool is_compressed = promise.compression_error > 0;
-    if (randomness == Randomness::kGenerator)
-      return leave_out(arch, mesh.size(),
-                       "the model draws random numbers, as dropout does, which are others in every mode; expected "
-                       "--exact, which gives all modes the same: class bitwise",
-                       is_compressed ? name_of(Equivalence::kCompressed)
-                                     : join({name_of(Equivalence::kOneStep), name_of(Equivalence::kFp64)}));
-    if (has_batch_norm(*model) && !promise.sees_whole_batches)
-      return leave_out(
-          arch, mesh.size(),
-          concat("--mode ", spec_.name(), ": BatchNorm sees the rows of one rank, replica or micro-batch; ",
-                 "expected a model without it, or sync-bn=true"));
-    if (promise.averages_parameters && !options_.clip.empty())
-      return leave_out(arch, mesh.size(),
-                       concat("--clip-grad is ", options_.clip,
-                              "; expected none, because each rank clips the gradient ", "of its own rows"));
-    const auto hostings = hostings_of(mesh.size());
-    if (is_compressed) return add_hosted(mesh, arch, hostings, Equivalence::kCompressed, promise.compression_error);
-    add_hosted(mesh, arch, hostings, Equivalence::kOneStep, kOneStepBound);
-    if (promise.holds_for_many_steps) return add_hosted(mesh, arch, hostings, Equivalence::kFp64, kFp64Bound);
-    leave_out(arch, mesh.size(), "ranks take steps alone; expected local-steps=1 with outer=sgd and outer-rate=1",
-              name_of(Equivalence::kFp64));
+    if (candidate.randomness == Randomness::kGenerator)
+      return refuse(
+          "the model draws random numbers, as dropout does, which are others in every mode; expected "
+          "--exact, which gives all modes the same: class bitwise",
+          is_compressed ? name_of(Equivalence::kCompressed)
+                        : join({name_of(Equivalence::kOneStep), name_of(Equivalence::kFp64)}));
+    if (has_batch_norm(*candidate.model) && !promise.sees_whole_batches) {
+      add_hosted(mesh, candidate, Equivalence::kEvaluation, kFp64Bound);
+      return refuse(concat("--mode ", spec_.name(), ": BatchNorm sees the rows of one rank, replica or micro-batch; ",
+                           "expected a model without it, or sync-bn=true"),
+                    is_compressed ? name_of(Equivalence::kCompressed)
+                                  : join({name_of(Equivalence::kOneStep), name_of(Equivalence::kFp64)}));
+    }
+    if (promise.averages_parameters && !subject.clip.empty())
+      return refuse(concat("--clip-grad is ", subject.clip, "; expected none, because each rank clips the gradient ",
+                           "of its own rows"));
+    if (is_compressed) {
+      add_hosted(mesh, candidate, Equivalence::kCompressed, promise.compression_error);
+      return add_hosted(mesh, candidate, Equivalence::kEvaluation, kFp64Bound);
+    }
+    add_hosted(mesh, candidate, Equivalence::kOneStep, kOneStepBound);
+    const bool is_linear = parse_spec("optimizer", subject.optimizer).name() == "sgd";
+    if (promise.holds_for_many_steps && (is_linear || !promise.averages_parameters))
+      return add_hosted(mesh, candidate, Equivalence::kFp64, kFp64Bound);
+    add_hosted(mesh, candidate, Equivalence::kEvaluation, kFp64Bound);
+    refuse("ranks take steps alone; expected local-steps=1 with outer=sgd and outer-rate=1, and --optimizer sgd",
+           name_of(Equivalence::kFp64));
   }
 
  private:
@@ -113,62 +202,75 @@ class ModeRows {
   /// Ranks share the GPU. The machine is not asked: this process must not use it (run_launch()).
   int gpu_count() const { return options_.is_on_gpu ? 1 : 0; }
 
-  void add_exact(const Mesh& mesh, const Candidate& candidate) {
-    if (entry_.traits.exact == StrategyKind::Exact::kNever) return;
-    const auto leave_out_bitwise = [&](const std::string& reason) {
-      leave_out(candidate.arch, mesh.size(), reason, name_of(Equivalence::kBitwise));
-    };
-    if (options_.batch_size % kVerifiedShards != 0)
-      return leave_out_bitwise(
-          concat("--batch-size is ", options_.batch_size, "; expected a number that ", kVerifiedShards, " divides"));
-    try {
-      entry_.traits.mesh(spec_, {.ranks = mesh.size(),
-                                 .batch_size = options_.batch_size,
-                                 .shards = kVerifiedShards,
-                                 .gpus = gpu_count(),
-                                 .clip = options_.clip});
-    } catch (const Error& error) {
-      return leave_out_bitwise(error.what());
-    }
-    const bool draws = candidate.randomness == Randomness::kGenerator;
-    const auto hostings = draws ? hostings_of_drawing(mesh) : hostings_of(mesh.size());
-    if (hostings.empty())
-      return leave_out_bitwise(
-          "the model draws random numbers, as dropout does, and with --exact no threads may draw from one generator; "
-          "expected --hosting processes, and not --mode dp");
-    add_hosted(mesh, candidate.arch, hostings, Equivalence::kBitwise, 0);
+  Mesh mesh_of(int ranks, const Subject& subject, int shards = 0) const {
+    return entry_.traits.mesh(spec_, {.ranks = ranks,
+                                      .batch_size = options_.batch_size,
+                                      .shards = shards,
+                                      .gpus = gpu_count(),
+                                      .optimizer = subject.optimizer,
+                                      .clip = subject.clip});
   }
 
-  std::vector<Hosting> hostings_of(int ranks) const {
-    if (ranks == 1) return {options_.hostings.front()};  // there is nothing to host
-    auto hostings = options_.hostings;
-    if (ranks > options_.most_processes && hostings.size() > 1) std::erase(hostings, Hosting::kProcesses);
-    return hostings;
+  void add_exact(const Mesh& mesh, const Candidate& candidate) {
+    const auto exact = entry_.traits.exact;
+    if (exact == StrategyKind::Exact::kNever || !candidate.is_for(Equivalence::kBitwise)) return;
+    const auto& subject = candidate.kind.subject;
+    const auto refuse = [&](const std::string& reason) {
+      leave_out(text_of(subject), mesh.size(), reason, name_of(Equivalence::kBitwise));
+    };
+    if (options_.batch_size % kVerifiedShards != 0)
+      return refuse(
+          concat("--batch-size is ", options_.batch_size, "; expected a number that ", kVerifiedShards, " divides"));
+    const auto& optimizer = OptimizerRegistry::entry(parse_spec("optimizer", subject.optimizer).name());
+    if (exact == StrategyKind::Exact::kPieces && !optimizer.traits.takes_pieces)
+      return refuse(concat("--optimizer is ", subject.optimizer, "; expected one whose bits do not depend on slices"));
+    try {
+      mesh_of(mesh.size(), subject, kVerifiedShards);
+    } catch (const Error& error) {
+      return refuse(error.what());
+    }
+    const bool draws = candidate.randomness == Randomness::kGenerator;
+    if (draws && hostings_of_drawing(mesh).empty())
+      return refuse(
+          "the model draws random numbers, as dropout does, and with --exact no threads may draw from one generator; "
+          "expected --hosting processes, and not --mode dp");
+    for (const Hosting hosting : draws ? hostings_of_drawing(mesh) : hostings_of(mesh.size(), Equivalence::kBitwise))
+      matrix_.pairs.push_back({mode_, subject, mesh.size(), hosting, Equivalence::kBitwise, 0});
+  }
+
+  std::vector<Hosting> hostings_of(int ranks, Equivalence equivalence) const {
+    if (ranks == 1) return {Hosting::kThreads};  // there is nothing to host
+    if (!options_.hostings.empty()) return options_.hostings;
+    if (ranks > 2 || equivalence == Equivalence::kBitwise) return {Hosting::kThreads};
+    const bool is_state = equivalence == Equivalence::kFp64 || equivalence == Equivalence::kEvaluation;
+    return {is_state ? Hosting::kProcesses : Hosting::kSockets};
   }
 
   /// Those in which nobody else draws from a rank's random numbers. `dp` computes in threads of its own, also where it
   /// has one replica.
   std::vector<Hosting> hostings_of_drawing(const Mesh& mesh) const {
     if (mesh.replicas > 1 || spec_.name() == "dp") return {};
-    if (mesh.size() == 1) return hostings_of(1);
-    const auto& hostings = options_.hostings;
-    if (std::find(hostings.begin(), hostings.end(), Hosting::kProcesses) == hostings.end()) return {};
-    return {Hosting::kProcesses};
+    if (mesh.size() == 1) return {Hosting::kThreads};
+    auto hostings = options_.hostings;
+    if (hostings.empty()) hostings = {Hosting::kProcesses};
+    std::erase(hostings, Hosting::kThreads);
+    return hostings;
   }
 
-  void add_hosted(const Mesh& mesh, const std::string& arch, const std::vector<Hosting>& hostings,
-                  Equivalence equivalence, double bound) {
-    for (const Hosting hosting : hostings)
-      matrix_.pairs.push_back({mode_, arch, mesh.size(), hosting, equivalence, bound});
+  void add_hosted(const Mesh& mesh, const Candidate& candidate, Equivalence equivalence, double bound) {
+    if (!candidate.is_for(equivalence)) return;
+    for (const Hosting hosting : hostings_of(mesh.size(), equivalence))
+      matrix_.pairs.push_back({mode_, candidate.kind.subject, mesh.size(), hosting, equivalence, bound});
   }
 
   /// One entry for all numbers of ranks that are left out in the same place; it has the reason of the first one.
-  void leave_out(const std::string& arch, int ranks, const std::string& reason, const std::string& equivalence = "") {
+  void leave_out(const std::string& subject, int ranks, const std::string& reason,
+                 const std::string& equivalence = "") {
     const auto found = std::find_if(matrix_.left_out.begin(), matrix_.left_out.end(), [&](const Skipped& one) {
-      return one.mode == mode_ && one.arch == arch && one.equivalence == equivalence;
+      return one.mode == mode_ && one.subject == subject && one.equivalence == equivalence;
     });
     if (found == matrix_.left_out.end())
-      matrix_.left_out.push_back({mode_, arch, {ranks}, equivalence, reason});
+      matrix_.left_out.push_back({mode_, subject, {ranks}, equivalence, reason});
     else
       found->ranks.push_back(ranks);
   }
@@ -186,27 +288,18 @@ class ModeRows {
 std::string name_of(Equivalence equivalence) {
   if (equivalence == Equivalence::kFp64) return "fp64";
   if (equivalence == Equivalence::kBitwise) return "bitwise";
+  if (equivalence == Equivalence::kEvaluation) return "evaluation";
   return equivalence == Equivalence::kOneStep ? "one-step" : "compressed";
 }
 
-std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "threads" : "processes"; }
+std::string name_of(Hosting hosting) {
+  if (hosting == Hosting::kSockets) return "sockets";
+  return hosting == Hosting::kThreads ? "threads" : "processes";
+}
 
 Matrix matrix_of(const VerifyOptions& options) {
-  if (!make_loss(options.loss)->target().is_class())
-    throw config_error(concat("--loss ", options.loss,
-                              ": verify-modes trains on digits, which have no fields; expected a loss without target"));
-  parse_clip(options.clip);  // throws
   Matrix matrix;
-  std::vector<Candidate> candidates;
-  for (const auto& arch : options.archs) {
-    auto model = make_model_of(arch, ModelShape{});
-    Launch launch;
-    launch.mode = "single";
-    launch.arch = arch;
-    launch.batch_size = options.batch_size;
-    launch.is_on_gpu = options.is_on_gpu;
-    candidates.push_back({arch, std::move(model), randomness_of(launch)});
-  }
+  const auto candidates = candidates_of(options);
   // A mode that cannot fix random numbers is no wrong command.
   const bool has_random = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
     return candidate.randomness != Randomness::kNone;
@@ -214,8 +307,9 @@ Matrix matrix_of(const VerifyOptions& options) {
   const auto modes = options.modes.empty() ? all_modes() : options.modes;
   for (const auto& mode : modes) {
     ModeRows rows(options, mode, matrix);
-    for (const auto& mesh : rows.meshes())
-      for (const auto& candidate : candidates) rows.add(mesh, candidate);
+    const auto meshes = rows.meshes();
+    for (size_t i = 0; i < meshes.size(); ++i)
+      for (const auto& candidate : candidates) rows.add(meshes[i], candidate, /*is_first=*/i == 0);
     const bool runs = !matrix.pairs.empty() && matrix.pairs.back().mode == mode;
     if (!runs && !options.modes.empty() && !has_random) throw config_error(matrix.left_out.back().reason);
   }

@@ -246,6 +246,8 @@ std::string text_of(const Place& place) {
   if (place.micro_batch >= 0) where += concat(", micro-batch ", place.micro_batch);
   if (place.rank >= 0) where += concat(", rank ", place.rank);
   if (!place.stage.empty()) where += concat(", stage ", place.stage);
+  if (place.problem == "fails")
+    return concat(where, ": ", place.operation, place.tensor.empty() ? "" : concat(" (", place.tensor, ")"), " fails");
   const std::string after =
       place.operation == "between steps" ? " changes between two steps"
       : place.operation == "forward" || place.operation == "recompute" || place.operation == "backward"

@@ -10,14 +10,16 @@
 namespace penstock {
 
 struct Place {
-  int64_t step = 0;            // from 0
-  int rank = -1;               // -1: nobody in particular, as for rows that no rank ran
-  int micro_batch = -1;        // of that rank; -1: it is not about some rows
-  std::string stage = {};      // the blocks of that rank, "fc1 .. fc3"; "": it has the whole model
-  std::string operation = {};  // forward, recompute, backward, sum, update, gather, or "between steps"
-  std::string tensor = {};     // "output of conv1", "gradient of fc1.weight", "fc1.weight"
-  std::string problem = {};    // "": it differs; otherwise "is missing" or "comes twice"
-  double difference = 0;       // relative to the largest element of that tensor; infinity where there is no number
+  int64_t step = 0;        // from 0
+  int rank = -1;           // -1: nobody in particular, as for rows that no rank ran
+  int micro_batch = -1;    // of that rank; -1: it is not about some rows
+  std::string stage = {};  // the blocks of that rank, "fc1 .. fc3"; "": it has the whole model
+  /// forward, recompute, backward, sum, update, gather, "between steps", average, evaluation; of a failure what the
+  /// rank had begun.
+  std::string operation = {};
+  std::string tensor = {};   // "output of conv1", "gradient of fc1.weight", "fc1.weight"
+  std::string problem = {};  // "": it differs; otherwise "is missing", "comes twice" or "fails"
+  double difference = 0;     // relative to the largest element of that tensor; infinity where there is no number
   double bound = 0;
 };
 

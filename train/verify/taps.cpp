@@ -53,11 +53,21 @@ void Taps::begin_step(int64_t step, Model& model, const Loss& loss, const Device
 
 torch::Tensor Taps::run(const std::shared_ptr<Attached>& attached, Model& model, size_t block,
                         const Model::BlockForward& forward, const torch::Tensor& x) {
-  if (!records_ || !RowScope::has_rows()) return forward(x);
-  start_block(attached, model, block);
+  if (!RowScope::has_rows()) return forward(x);
+  begin("forward", "output of " + model.blocks()[block].name);
+  if (records_) start_block(attached, model, block);
   auto y = forward(x);
-  see_output(attached, model, block, y);
+  if (y.requires_grad())
+    y.register_hook(
+        [this, name = model.blocks()[block].name](const torch::Tensor&) { begin("backward", "gradients of " + name); });
+  if (records_) see_output(attached, model, block, y);
   return y;
+}
+
+/// Of autograd's threads and those of replicas, too.
+void Taps::begin(const std::string& operation, const std::string& tensor) {
+  const std::lock_guard lock(mutex_);
+  progress_.begin(operation, tensor);
 }
 
 /// Hooks are made here and not by attach(), so that they run after all others and see what is added in the end.
@@ -122,6 +132,7 @@ void Taps::before_weight_gradient(uint64_t first_position, int64_t row_count) {
 }
 
 void Taps::after_sum(const NamedTensors& trained, detail::Update& update) {
+  begin("update");
   if (!records_) return;
   for (const auto& piece : update.pieces(values(trained)))
     if (piece.gradient.defined())
@@ -130,6 +141,7 @@ void Taps::after_sum(const NamedTensors& trained, detail::Update& update) {
 }
 
 void Taps::after_update(const NamedTensors& trained, detail::Update& update) {
+  begin("gather");
   if (!records_) return;
   for (const auto& piece : update.pieces(values(trained)))
     if (piece.value.defined())

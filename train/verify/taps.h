@@ -16,6 +16,7 @@
 #include "train/losses/loss.h"
 #include "train/nn/model.h"
 #include "train/parallel/strategy/step_taps.h"
+#include "train/verify/progress.h"
 
 namespace penstock {
 
@@ -67,7 +68,8 @@ struct TapPlan {
 /// may run on threads of their own.
 class Taps final : public detail::StepTaps {
  public:
-  Taps(int rank, TapPlan plan) : rank_(rank), plan_(std::move(plan)) {}
+  /// `progress` always has what the rank is doing, and outlives this.
+  Taps(int rank, TapPlan plan, RankProgress& progress) : rank_(rank), plan_(std::move(plan)), progress_(progress) {}
 
   /// Every model that the rank makes, before it runs. The taps outlive it.
   void attach(Model& model);
@@ -102,9 +104,11 @@ class Taps final : public detail::StepTaps {
   void add_cut(Model& model, const Loss& loss, const DeviceBatch& batch, const TapCut& cut);
   void add(TapPoint point, size_t block, const std::string& name, Rows rows, const torch::Tensor& value);
   void add_whole(TapPoint point, const NamedTensors& tensors);
+  void begin(const std::string& operation, const std::string& tensor = "");
 
   int rank_;
   TapPlan plan_;
+  RankProgress& progress_;
   int64_t step_ = 0;
   bool records_ = false;
   Rows weight_rows_ = {};  // of the weight gradient that runs; none: those of Attached

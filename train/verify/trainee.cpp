@@ -12,7 +12,8 @@ DeviceBatch StrategyHarness::part(const Samples& samples, int64_t batch_size, in
 StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make,
                                  Comm& comm, const OptimizerOptions& options, torch::ScalarType dtype,
                                  const torch::Device& device, const std::vector<int64_t>& input_sizes, int shards,
-                                 const StepOptions& step, detail::StepTaps* taps)
+                                 const StepOptions& step, detail::StepTaps* taps,
+                                 const std::map<std::string, double>& rate_factors)
     : model(std::move(built)), short_batch_(short_batch_of(shards)) {
   model->to(dtype);
   StrategyContext context{*model, comm, device, options, recorder};
@@ -21,6 +22,7 @@ StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model>
   context.shards = shards;
   context.step = step;
   context.taps = taps;
+  context.rate_factors = rate_factors;
   context.log = [this](const std::string& line) { said.push_back(line); };
   strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
 }

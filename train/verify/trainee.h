@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,13 +22,14 @@ struct StrategyHarness {
                   torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
                   const std::vector<int64_t>& input_sizes = {})
       : StrategyHarness(mode, std::move(built), {}, comm, options, dtype, device, input_sizes, /*shards=*/0, {},
-                        nullptr) {}
+                        nullptr, {}) {}
   /// For any mode.
   StrategyHarness(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
                   torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
                   const std::vector<int64_t>& input_sizes = {}, int shards = 0, const StepOptions& step = {},
-                  detail::StepTaps* taps = nullptr)
-      : StrategyHarness(mode, make(), make, comm, options, dtype, device, input_sizes, shards, step, taps) {}
+                  detail::StepTaps* taps = nullptr, const std::map<std::string, double>& rate_factors = {})
+      : StrategyHarness(mode, make(), make, comm, options, dtype, device, input_sizes, shards, step, taps,
+                        rate_factors) {}
 
   /// This rank's part. Without tensors where the rank is not fed, as a feeder gives it.
   DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const;
@@ -40,7 +42,8 @@ struct StrategyHarness {
  private:
   StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
                   const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
-                  const std::vector<int64_t>& input_sizes, int shards, const StepOptions& step, detail::StepTaps* taps);
+                  const std::vector<int64_t>& input_sizes, int shards, const StepOptions& step, detail::StepTaps* taps,
+                  const std::map<std::string, double>& rate_factors);
 
   ShortBatch short_batch_;
 };

@@ -19,6 +19,7 @@
 #include "train/nn/module_names.h"
 #include "train/tensor/tensor_file.h"
 #include "train/verify/difference.h"
+#include "train/verify/training.h"
 
 namespace penstock {
 namespace {
@@ -28,9 +29,6 @@ namespace fs = std::filesystem;
 // Rows beyond whole batches: the last batch of an epoch is not full, and some ranks have fewer rows or none.
 constexpr int64_t kWholeBatches = 3, kRestRows = 3;  // over four ranks one has none of the rest
 
-// With a learning rate of 0.05 the training is chaotic: orders of the same sums are 1e-9 to 1e-6 apart after 200 steps.
-// With 0.01 they stay at 1e-14.
-const OptimizerOptions kSgd{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 1e-3};
 // After one step the momentum is the gradient.
 const OptimizerOptions kPlainSgd{.learning_rate = 1, .momentum = 0.9, .weight_decay = 0};
 
@@ -47,10 +45,12 @@ class Verifier {
 
   Verdict judge(const Comparison& pair) {
     Verdict verdict{.pair = pair, .difference = std::numeric_limits<double>::infinity(), .tensor = {}, .failure = {}};
-    const StateDict& expected = reference(reference_launch(pair));
+    if (pair.equivalence != Equivalence::kEvaluation) reference(reference_launch(pair));  // outside of its time
     const int64_t start_ns = now_ns();
-    verdict.failure = train(launch_of(pair), stop_of(pair));
-    if (verdict.failure.empty()) compare(expected, state_of_result(), verdict);
+    const LaunchEnd end = train(launch_of(pair), stop_of(pair));
+    verdict.failure = end.failure;
+    if (!end.failure.empty() && end.at.operation[0] != 0) verdict.failure = concat(text_of(end.at), ": ", end.failure);
+    if (end.failure.empty()) compare(verdict);
     if (verdict.failure.empty() && !verdict.holds()) follow_model(verdict);
     verdict.seconds = ms_since(start_ns) * 1e-3;
     return verdict;
@@ -59,24 +59,35 @@ class Verifier {
   Localised localise(const Verdict& verdict) {
     const auto& pair = verdict.pair;
     Localised found{pair, {}, verdict.failure};
-    if (!found.failure.empty()) return found;
     auto mode = launch_of(pair), single = reference_launch(pair);
+    if (!found.failure.empty()) {
+      found.place = place_of_failure(mode, stop_of(pair));
+      return found;
+    }
+    if (pair.equivalence == Equivalence::kEvaluation) {
+      found.place = Place{.step = mode.end_step - 1,
+                          .operation = "evaluation",
+                          .tensor = verdict.tensor,
+                          .difference = verdict.difference,
+                          .bound = pair.bound};
+      return found;
+    }
     const int64_t step = first_step_that_differs(pair);
     mode.taps = {std::max<int64_t>(step - 1, 0), step + 2};
     mode.end_step = single.end_step = step + 2;
     TapRecords seen, expected, rounded;
-    found.failure = train(mode, stop_of(pair), &seen);
+    found.failure = train(mode, stop_of(pair), &seen).failure;
     if (!found.failure.empty()) return found;
     single.taps = mode.taps;
-    if (single.shards == 0 && !has_batch_norm(*make_model_of(pair.arch, ModelShape{})))
+    if (single.shards == 0 && !has_batch_norm(*make_model_of(pair.subject.arch, ModelShape{})))
       for (const auto& one : seen)
         if (one.point == TapPoint::kContribution) single.taps->cuts.insert({one.step, one.first, one.count});
-    found.failure = train(single, kNeverStops, &expected);
+    found.failure = train(single, kNeverStops, &expected).failure;
     if (!found.failure.empty()) return found;
     auto other = single;
     other.is_nudged = pair.equivalence == Equivalence::kFp64;
     if (pair.equivalence == Equivalence::kOneStep) other.dtype = torch::kFloat64;
-    if (pair.equivalence != Equivalence::kBitwise) found.failure = train(other, kNeverStops, &rounded);
+    if (pair.equivalence != Equivalence::kBitwise) found.failure = train(other, kNeverStops, &rounded).failure;
     found.place = first_place({seen, expected, rounded, pair.bound, other.is_nudged ? kDrifts : kRoundings});
     if (!found.place && found.failure.empty()) found.place = place_without_taps(pair, step);
     if (!found.place && found.failure.empty())
@@ -94,10 +105,23 @@ class Verifier {
   }
 
   /// Without what ranks keep for themselves alone.
-  StateDict state_of_result() const {
-    auto state = read_tensors(result_).tensors;
+  static StateDict state_in(const fs::path& file) {
+    auto state = read_tensors(file).tensors;
     std::erase_if(state, [](const auto& entry) { return entry.first.starts_with("strategy."); });
     return state;
+  }
+
+  /// With taps that see what every rank begins. They join no weight gradients, so that the failure may not come again.
+  std::optional<Place> place_of_failure(Launch launch, int64_t stop) {
+    launch.taps = TapPlan{};
+    const LaunchEnd end = train(launch, stop);
+    if (end.failure.empty()) return std::nullopt;
+    return Place{.step = end.at.step,
+                 .rank = end.rank,
+                 .operation = end.at.operation.data(),
+                 .tensor = end.at.tensor.data(),
+                 .problem = "fails",
+                 .difference = std::numeric_limits<double>::infinity()};
   }
 
   /// Doubles the number of steps until the states differ, and halves what is between.
@@ -107,9 +131,8 @@ class Verifier {
     const auto differ_after = [&](int64_t count) {
       auto launch = launch_of(pair), single = reference_launch(pair);
       launch.end_step = single.end_step = count;
-      if (!train(launch, stop_of(pair)).empty()) return true;
-      const StateDict state = state_of_result();
-      const double difference = largest_difference(reference(single), state).relative;
+      if (!train(launch, stop_of(pair)).failure.empty()) return true;
+      const double difference = largest_difference(reference(single), state_in(result_)).relative;
       return difference > 0 && difference >= pair.bound;
     };
     int64_t good = 0, bad = 1;
@@ -127,24 +150,42 @@ class Verifier {
     if (!compares_states(pair)) return std::nullopt;
     auto launch = launch_of(pair), single = reference_launch(pair);
     launch.end_step = single.end_step = step + 1;
-    if (!train(launch, stop_of(pair)).empty()) return std::nullopt;
-    const std::string prefix = "model.";
-    const auto model_of = [&](StateDict state) {
-      std::erase_if(state, [&](const auto& entry) { return !entry.first.starts_with(prefix); });
-      return state;
-    };
-    const StateDict state = model_of(state_of_result());
-    const auto largest = largest_difference(model_of(reference(single)), state);
-    if (largest.tensor.empty() || largest.relative < pair.bound) return std::nullopt;
-    return Place{.step = step,
-                 .operation = "backward over several micro-batches",
-                 .tensor = largest.tensor.substr(prefix.size()),
-                 .difference = largest.relative,
-                 .bound = pair.bound};
+    if (!train(launch, stop_of(pair)).failure.empty()) return std::nullopt;
+    // Of what is not a tensor of the model, only what follows from it: the average, and what a run says.
+    const std::string model = "model.", average = "average.", said = kSaid;
+    for (const auto& prefix : {model, average, said}) {
+      const auto some_of = [&](StateDict state) {
+        std::erase_if(state, [&](const auto& entry) { return !entry.first.starts_with(prefix); });
+        return state;
+      };
+      const StateDict state = some_of(state_in(result_));
+      const auto largest = largest_difference(some_of(reference(single)), state);
+      if (largest.tensor.empty() || largest.relative < pair.bound) continue;
+      return Place{.step = step,
+                   .operation = prefix == model     ? "backward over several micro-batches"
+                                : prefix == average ? "average"
+                                                    : "evaluation or the sum of losses",
+                   .tensor = largest.tensor.substr(prefix.size()),
+                   .difference = largest.relative,
+                   .bound = pair.bound};
+    }
+    return std::nullopt;
   }
 
-  static void compare(const StateDict& expected, const StateDict& state, Verdict& verdict) {
-    if (compares_states(verdict.pair)) {
+  /// What is in the file of the result with what it should be.
+  void compare(Verdict& verdict) {
+    const auto& pair = verdict.pair;
+    const auto expected = [&]() -> StateDict {
+      if (pair.equivalence != Equivalence::kEvaluation) return reference(reference_launch(pair));
+      auto single = reference_launch(pair);
+      single.from = result_;
+      single.first_step = single.end_step;
+      verdict.failure = run_launch(single, samples_, middle_).failure;
+      return verdict.failure.empty() ? state_in(middle_) : StateDict();
+    }();
+    if (!verdict.failure.empty()) return;
+    const StateDict state = state_in(result_);
+    if (compares_states(pair)) {
       auto largest = largest_difference(expected, state);
       verdict.difference = largest.relative;
       verdict.tensor = std::move(largest.tensor);
@@ -155,60 +196,65 @@ class Verifier {
 
   /// Whether it is many steps, and not one gradient.
   static bool compares_states(const Comparison& pair) {
-    return pair.equivalence == Equivalence::kFp64 || pair.equivalence == Equivalence::kBitwise;
+    return pair.equivalence != Equivalence::kOneStep && pair.equivalence != Equivalence::kCompressed;
   }
 
   Launch launch_of(const Comparison& pair) const {
-    Launch launch{.mode = pair.mode,
-                  .arch = pair.arch,
-                  .ranks = pair.ranks,
-                  .hosting = pair.hosting,
-                  .dtype = pair.equivalence == Equivalence::kFp64 ? torch::kFloat64 : torch::kFloat32,
-                  .optimizer = compares_states(pair) ? kSgd : kPlainSgd,
-                  .loss = options_.loss,
-                  .clip = options_.clip,
-                  .batch_size = options_.batch_size,
-                  .is_on_gpu = options_.is_on_gpu,
-                  .end_step = pair.equivalence == Equivalence::kFp64 ? options_.step_count : 1};
-    if (pair.equivalence == Equivalence::kBitwise) {
-      launch.shards = kVerifiedShards;
-      launch.end_step = std::max<int64_t>(options_.step_count / 10, 2);  // eight times the operations per step
-    }
-    return launch;
+    const bool is_state = compares_states(pair), is_bitwise = pair.equivalence == Equivalence::kBitwise;
+    Subject subject = pair.subject;
+    if (!is_state) subject = {.arch = subject.arch, .loss = subject.loss, .clip = subject.clip};
+    const int64_t steps = !is_state                                ? 1
+                          : pair.equivalence == Equivalence::kFp64 ? options_.step_count
+                                                                   : std::max<int64_t>(options_.step_count / 5, 2);
+    return {.mode = pair.mode,
+            .subject = subject,
+            .ranks = pair.ranks,
+            .hosting = pair.hosting,
+            .dtype = is_state && !is_bitwise ? torch::kFloat64 : torch::kFloat32,
+            .optimizer = is_state ? optimizer_of(subject) : kPlainSgd,
+            .batch_size = options_.batch_size,
+            .is_on_gpu = options_.is_on_gpu,
+            .shards = is_bitwise ? kVerifiedShards : 0,
+            .end_step = steps,
+            .step_count = steps,
+            .evaluates = is_state};
   }
 
   /// If it stops before its end, in two launches, the second of which goes on where the first one ended. With `taps`
   /// these get what the launch's taps have seen.
-  std::string train(Launch launch, int64_t stop, TapRecords* taps = nullptr) {
+  LaunchEnd train(Launch launch, int64_t stop, TapRecords* taps = nullptr) {
     const auto run = [&](const fs::path& to) {
-      auto failure = run_launch(launch, samples_, to);
-      if (failure.empty() && taps)
+      auto end = run_launch(launch, samples_, to);
+      if (end.failure.empty() && taps)
         for (auto& record : read_taps(to, launch.ranks)) taps->push_back(std::move(record));
-      return failure;
+      return end;
     };
     if (stop <= launch.first_step || stop >= launch.end_step) return run(result_);
     const int64_t end_step = std::exchange(launch.end_step, stop);
-    if (auto failure = run(middle_); !failure.empty()) return failure;
+    if (auto end = run(middle_); !end.failure.empty()) return end;
     launch.first_step = std::exchange(launch.end_step, end_step);
     launch.from = middle_;
-    auto failure = run(result_);
-    return failure.empty() ? failure : concat("going on from step ", launch.first_step, ": ", failure);
+    auto end = run(result_);
+    if (!end.failure.empty()) end.failure = concat("going on from step ", launch.first_step, ": ", end.failure);
+    return end;
   }
 
   Launch reference_launch(const Comparison& pair) const {
     auto launch = launch_of(pair);
     launch.mode = "single";
     launch.ranks = 1;
+    launch.hosting = Hosting::kThreads;
     return launch;
   }
 
   const StateDict& reference(const Launch& launch) {
     const auto [found, is_new] =
-        references_.try_emplace({launch.arch, launch.dtype, launch.shards, launch.end_step, launch.is_nudged});
+        references_.try_emplace({launch.subject, launch.dtype, launch.shards, launch.end_step, launch.is_nudged});
     if (is_new) {
-      if (const auto failure = train(launch, kNeverStops); !failure.empty())
-        throw device_error(concat("verify: single, arch ", launch.arch, ": ", failure));
-      found->second = read_tensors(result_).tensors;
+      const fs::path file = folder_.path() / "reference.safetensors";
+      if (const auto end = run_launch(launch, samples_, file); !end.failure.empty())
+        throw device_error(concat("verify: single, arch ", text_of(launch.subject), ": ", end.failure));
+      found->second = read_tensors(file).tensors;
     }
     return found->second;
   }
@@ -245,8 +291,8 @@ class Verifier {
   Samples samples_;
   ScratchFolder folder_{"penstock-verify"};
   fs::path middle_ = folder_.path() / "middle.safetensors", result_ = folder_.path() / "result.safetensors";
-  /// By arch, dtype, shards, steps, and whether the weights were nudged.
-  std::map<std::tuple<std::string, torch::ScalarType, int, int64_t, bool>, StateDict> references_;
+  /// By subject, dtype, shards, steps, and whether the weights were nudged.
+  std::map<std::tuple<Subject, torch::ScalarType, int, int64_t, bool>, StateDict> references_;
 };
 
 }  // namespace

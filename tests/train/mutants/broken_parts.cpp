@@ -9,12 +9,14 @@
 namespace penstock::detail {
 namespace {
 
+/// One bucket is not summed. LeNet has the first alone.
 class BucketLeftOut final : public OrderedBuckets {
  public:
   BucketLeftOut(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members,
-                Comm& comm, Recorder& recorder, int backward_count)
+                Comm& comm, Recorder& recorder, int backward_count, size_t left_out)
       : OrderedBuckets(parameters, members, recorder, backward_count),
         comm_(comm),
+        left_out_(left_out),
         buckets_(bucket_gradients(parameters, members, comm)) {}
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();
@@ -23,20 +25,25 @@ class BucketLeftOut final : public OrderedBuckets {
 
  private:
   void start(size_t bucket) override {
-    if (bucket > 0) works().add(comm_.all_reduce_sum(buckets_[bucket].flat));
+    if (bucket != left_out_) works().add(comm_.all_reduce_sum(buckets_[bucket].flat));
   }
 
   Comm& comm_;
+  size_t left_out_;
   std::vector<Bucket> buckets_;
 };
-const auto kBucketLeftOut =
-    mutant_of_parts("bucket-left-out", "the first bucket is not summed over the ranks", [](auto& c) {
-      c.sync = [](const SyncContext& sync) {
-        const auto parameters = values(sync.trained);
-        return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), sync.comm,
-                                               sync.recorder, sync.backward_count);
-      };
-    });
+Registered<StrategyKind> mutant_of_buckets(const char* name, const char* help, size_t left_out) {
+  return mutant_of_parts(name, help, [left_out](auto& c) {
+    c.sync = [left_out](const SyncContext& sync) {
+      const auto parameters = values(sync.trained);
+      return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), sync.comm, sync.recorder,
+                                             sync.backward_count, left_out);
+    };
+  });
+}
+const auto kBucketLeftOut = mutant_of_buckets("bucket-left-out", "the first bucket is not summed over the ranks", 0);
+const auto kLaterBucketLeftOut =
+    mutant_of_buckets("later-bucket-left-out", "of several buckets the second is not summed over the ranks", 1);
 
 /// Sums after the first backward of a step, and again after the last.
 class SummedTwice final : public OrderedBuckets {

@@ -19,6 +19,8 @@ class Wrapped : public Strategy {
   StepSums step(const DeviceBatch& batch) override { return inner_->step(batch); }
   torch::Tensor evaluate(DeviceBatch& batch) override { return inner_->evaluate(batch); }
   void set_learning_rate(double learning_rate) override { inner_->set_learning_rate(learning_rate); }
+  void average_weights(double decay, bool restarts) override { inner_->average_weights(decay, restarts); }
+  void evaluate_average(bool on) override { inner_->evaluate_average(on); }
   NamedTensors state_sizes() override { return inner_->state_sizes(); }
   void for_each_state(const UseTensor& use) override { inner_->for_each_state(use); }
   void load_state(const StateDict& state) override { inner_->load_state(state); }
@@ -42,7 +44,8 @@ Registered<StrategyKind> mutant(const char* name, const char* help, const char* 
                  return StrategyRegistry::entry(spec.name()).traits.mesh(spec, request);
                },
            .promise = [promise](const Spec&, const Mesh&) { return promise; },
-           .exact = exact}};
+           .exact = exact,
+           .keeps_average = true}};
 }
 
 const auto kControl = mutant<Wrapped>("control", "ddp as it is", "ddp(sync-bn=true)", {.sees_whole_batches = true});
@@ -107,6 +110,58 @@ class MomentumLost final : public Wrapped {
   }
 };
 const auto kMomentumLost = mutant<MomentumLost>("momentum-lost", "a run that goes on starts with no momentum", "ddp");
+
+class StepsLost final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void load_state(const StateDict& state) override {
+    StateDict without = state;
+    for (auto& [name, tensor] : without)
+      if (name == "optimizer.steps") tensor = torch::zeros_like(tensor);
+    Wrapped::load_state(without);
+  }
+};
+const auto kStepsLost = mutant<StepsLost>("steps-lost", "adam counts its steps from 0 in a run that goes on", "ddp");
+
+class DecaySquared final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void average_weights(double decay, bool restarts) override { Wrapped::average_weights(decay * decay, restarts); }
+};
+const auto kDecaySquared = mutant<DecaySquared>("decay-squared", "the decay of an average is its square", "ddp");
+
+class NoLookAhead final : public Wrapped {
+ public:
+  NoLookAhead(const char* mode, const StrategyContext& context) : Wrapped(mode, without(context)) {}
+
+ private:
+  static StrategyContext without(StrategyContext context) {
+    if (context.optimizer.spec == "sgd(nesterov=true)") context.optimizer.spec = "sgd";
+    return context;
+  }
+};
+const auto kNoLookAhead = mutant<NoLookAhead>("no-look-ahead", "sgd with nesterov=true does not look ahead",
+                                              "ddp(sync-bn=true)", {.sees_whole_batches = true});
+
+/// Each rank puts its own buffers back after those of rank 0 have come.
+class BuffersOfEach final : public Wrapped {
+ public:
+  BuffersOfEach(const char* mode, const StrategyContext& context) : Wrapped(mode, context), model_(context.model) {}
+  torch::Tensor evaluate(DeviceBatch& batch) override {
+    std::vector<torch::Tensor> own;
+    for (const auto& buffer : model_.buffers()) own.push_back(buffer.clone());
+    DeviceBatch same = batch;
+    Wrapped::evaluate(same);
+    const auto buffers = model_.buffers();
+    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(own[i]);
+    return Wrapped::evaluate(batch);
+  }
+
+ private:
+  Model& model_;
+};
+const auto kBuffersOfEach =
+    mutant<BuffersOfEach>("buffers-of-each", "each rank evaluates with its own running statistics", "ddp");
 
 }  // namespace
 }  // namespace penstock

@@ -1,9 +1,11 @@
 // Mutants: modes whose gradients come together wrongly, or are used by the wrong update.
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "tests/train/mutants/mutant_of_parts.h"
 #include "train/parallel/sharding/sharded_state.h"
+#include "train/tensor/storage.h"
 
 namespace penstock::detail {
 namespace {
@@ -90,6 +92,25 @@ class StaleSum final : public BrokenSum {
 const auto kStaleSum =
     mutant_of_sum<StaleSum>("stale-sum", "the last gradient is read before the sum of this step has landed");
 
+/// The last element of rank 0's share of a sum in shared memory, which each of two ranks leaves to the other. Through
+/// sockets, and between threads, the sum is whole.
+class BorderLeftOut final : public BrokenSum {
+ public:
+  explicit BorderLeftOut(const SyncContext& context) : BrokenSum(context), last_(context.trained.back().first) {
+    context.trained.back().second.register_hook([this](const torch::Tensor& gradient) { own_ = gradient.clone(); });
+  }
+
+ private:
+  void spoil(const std::string& name, torch::Tensor& gradient) override {
+    if (comm_.backend() != "gloo and shared memory" || name != last_ || !own_.defined()) return;
+    gradient.flatten()[0].copy_(own_.flatten()[0]);
+  }
+  std::string last_;
+  torch::Tensor own_;
+};
+const auto kBorderLeftOut = mutant_of_sum<BorderLeftOut>(
+    "border-left-out", "a sum in shared memory leaves out the element between the shares of two ranks");
+
 /// zero whose slices of gradients begin one element too late.
 class SliceShifted final : public Update {
  public:
@@ -119,6 +140,15 @@ const auto kSliceShifted = mutant_of_parts(
       c.update = [](const UpdateContext& context) { return std::make_unique<SliceShifted>(context); };
     });
 
+const auto kDecayOfAnother = mutant_of_parts(
+    "decay-of-another", "the update of a slice has the weight decay of the parameter before", [](StepConfig& c) {
+      c.sharded.optimizer = true;
+      c.update = [](UpdateContext context) {
+        std::rotate(context.weight_decays.begin(), context.weight_decays.end() - 1, context.weight_decays.end());
+        return ShardedState({.optimizer = true}).make_update(context);
+      };
+    });
+
 const auto kRateOfAnotherGroup = mutant_of_parts(
     "rate-of-another-group", "the last parameter has the learning rate of another group", [](StepConfig& c) {
       c.update = [](UpdateContext context) {
@@ -134,15 +164,16 @@ const auto kBackwardDropped = mutant_of_parts(
       c.schedule.pop_back();
     });
 
-/// zero(stage=3) that gathers a parameter before its update has ended.
-class OldGather final : public ParameterStore {
+/// The store of zero(stage=3), with a mistake where the parameters of the second block have come.
+class BrokenStore : public ParameterStore {
  public:
-  OldGather(const ModelPart& part, std::shared_ptr<ParameterStore> inner)
+  BrokenStore(const ModelPart& part, std::shared_ptr<ParameterStore> inner)
       : part_(part), inner_(std::move(inner)), blocks_(part.blocks_of_parameters()) {}
   void enter(size_t block) override {
     inner_->enter(block);
     const at::NoGradGuard no_grad;
-    if (block == 1) use_old(block);
+    for (size_t i = 0; block == 1 && i < blocks_.size(); ++i)
+      if (blocks_[i] == block) spoil(i, part_.parameters()[i].second.detach());
   }
   void leave(size_t block, const torch::Tensor& output) override { inner_->leave(block, output); }
   void gather(size_t block) override { inner_->gather(block); }
@@ -152,32 +183,52 @@ class OldGather final : public ParameterStore {
   int64_t peak_bytes() const override { return inner_->peak_bytes(); }
 
  private:
-  void use_old(size_t block) {
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      if (blocks_[i] != block) continue;
-      auto parameter = part_.parameters()[i].second.detach();
-      const auto gathered = parameter.clone();
-      if (const auto old = old_.find(i); old != old_.end()) parameter.copy_(old->second);
-      old_[i] = gathered;
-    }
-  }
+  virtual void spoil(size_t index, torch::Tensor parameter) = 0;
 
   const ModelPart& part_;
   std::shared_ptr<ParameterStore> inner_;
   std::vector<size_t> blocks_;
+};
+
+template <class Mutant>
+Registered<StrategyKind> mutant_of_store(const char* name, const char* help) {
+  return mutant_of_parts(name, help, [](StepConfig& c) {
+    const auto state =
+        std::make_shared<ShardedState>(ShardedKinds{.parameters = true, .gradients = true, .optimizer = true});
+    c.sharded = {.parameters = true, .gradients = true, .optimizer = true};
+    c.store = [state](const ModelPart& part, Comm& comm, Recorder& recorder) {
+      return std::make_shared<Mutant>(part, state->make_store(part, comm, recorder, {}));
+    };
+    c.update = [state](const UpdateContext& context) { return state->make_update(context); };
+    c.sync = [state](const SyncContext&) { return make_shard_sync(state->parameters()); };
+  });
+}
+
+/// A parameter is gathered before its update has ended.
+class OldGather final : public BrokenStore {
+ public:
+  using BrokenStore::BrokenStore;
+
+ private:
+  void spoil(size_t index, torch::Tensor parameter) override {
+    const auto gathered = parameter.clone();
+    if (const auto old = old_.find(index); old != old_.end()) parameter.copy_(old->second);
+    old_[index] = gathered;
+  }
   std::map<size_t, torch::Tensor> old_;  // by parameter: what the last gather brought
 };
-const auto kOldGather = mutant_of_parts(
-    "old-gather", "zero(stage=3) runs a block with the parameters of the step before", [](StepConfig& c) {
-      const auto state =
-          std::make_shared<ShardedState>(ShardedKinds{.parameters = true, .gradients = true, .optimizer = true});
-      c.sharded = {.parameters = true, .gradients = true, .optimizer = true};
-      c.store = [state](const ModelPart& part, Comm& comm, Recorder& recorder) {
-        return std::make_shared<OldGather>(part, state->make_store(part, comm, recorder, {}));
-      };
-      c.update = [state](const UpdateContext& context) { return state->make_update(context); };
-      c.sync = [state](const SyncContext&) { return make_shard_sync(state->parameters()); };
-    });
+const auto kOldGather =
+    mutant_of_store<OldGather>("old-gather", "zero(stage=3) runs a block with the parameters of the step before");
+
+class ReleasedEarly final : public BrokenStore {
+ public:
+  using BrokenStore::BrokenStore;
+
+ private:
+  void spoil(size_t, torch::Tensor parameter) override { release_memory(parameter); }
+};
+const auto kReleasedEarly = mutant_of_store<ReleasedEarly>(
+    "released-early", "zero(stage=3) gives the memory of a block's parameters back before its forward");
 
 }  // namespace
 }  // namespace penstock::detail

@@ -26,9 +26,11 @@ inline Registered<StrategyKind> mutant_of_parts(
             prepare(context);
             return std::make_unique<Engine>(context, config);
           },
-          {.mesh = [](const Spec&, const MeshRequest& request) {
-            return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks};
-          }}};
+          {.mesh =
+               [](const Spec&, const MeshRequest& request) {
+                 return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks};
+               },
+           .keeps_average = true}};
 }
 
 /// The same of a pipeline of four micro-batches. `prepare` may change the model before it is cut, and this rank's
@@ -56,7 +58,8 @@ inline Registered<StrategyKind> mutant_of_pipeline(
                [](const Spec&, const MeshRequest& request) {
                  return Mesh{.pipe = request.ranks > 0 ? request.ranks : request.default_ranks};
                },
-           .promise = [](const Spec&, const Mesh&) { return EquivalenceGuarantee{.sees_whole_batches = false}; }}};
+           .promise = [](const Spec&, const Mesh&) { return EquivalenceGuarantee{.sees_whole_batches = false}; },
+           .keeps_average = true}};
 }
 
 }  // namespace penstock::detail

@@ -113,6 +113,11 @@ TEST(PlaceTest, RowsThatNobodyRanAndBackwardsThatAreLackingAreNamed) {
   EXPECT_EQ(text_of(*place), "step 0: output of fc in forward is missing for some rows");
 }
 
+TEST(PlaceTest, AFailureIsNamedByWhatItsRankHadBegun) {
+  const Place place{.step = 2, .rank = 1, .operation = "backward", .tensor = "gradients of fc", .problem = "fails"};
+  EXPECT_EQ(text_of(place), "step 2, rank 1: backward (gradients of fc) fails");
+}
+
 TEST(TapsTest, TapsSeeEveryOperationAndChangeNoBit) {
   const Samples samples = digit_samples(8);
   const auto train = [&](Taps* taps) {
@@ -131,11 +136,13 @@ TEST(TapsTest, TapsSeeEveryOperationAndChangeNoBit) {
     }
     return one.strategy->state();
   };
-  Taps taps(0, {.first_step = 1, .end_step = 2, .cuts = {{1, 4, 2}}});
+  RankProgress progress;
+  Taps taps(0, {.first_step = 1, .end_step = 2, .cuts = {{1, 4, 2}}}, progress);
   const auto plain = train(nullptr), tapped = train(&taps);
   ASSERT_EQ(plain.size(), tapped.size());
   for (const auto& [name, tensor] : plain) EXPECT_TRUE(tensor.equal(tapped.at(name))) << name;
 
+  EXPECT_STREQ(progress.operation.data(), "gather");
   ScratchFolder folder("penstock-taps");
   taps.write(folder.path() / "state");
   std::map<TapPoint, std::vector<int64_t>> counts;  // rows, or elements, of the first block's weight and output
@@ -152,9 +159,8 @@ TEST(TapsTest, TapsSeeEveryOperationAndChangeNoBit) {
 /// Steps 2 to 4: a whole batch, the short last one of an epoch, and the first of the next.
 TapRecords taps_of(const std::string& mode, int ranks, const Samples& samples, const std::set<TapCut>& cuts = {}) {
   const ScratchFolder folder("penstock-taps");
-  const Launch launch{
-      .mode = mode, .arch = "lenet", .ranks = ranks, .batch_size = 8, .end_step = 5, .taps = TapPlan{2, 5, cuts}};
-  EXPECT_EQ(run_launch(launch, samples, folder.path() / "state"), "") << mode;
+  const Launch launch{.mode = mode, .ranks = ranks, .batch_size = 8, .end_step = 5, .taps = TapPlan{2, 5, cuts}};
+  EXPECT_EQ(run_launch(launch, samples, folder.path() / "state").failure, "") << mode;
   return read_taps(folder.path() / "state", ranks);
 }
 

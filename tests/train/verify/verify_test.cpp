@@ -3,13 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
+#include "core/scratch_folder.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
+#include "train/nn/drop.h"
+#include "train/nn/model.h"
+#include "train/nn/module_names.h"
+#include "train/parallel/strategy/buckets.h"
+#include "train/tensor/tensor_file.h"
 #include "train/verify/difference.h"
 #include "train/verify/matrix.h"
 #include "train/verify/samples.h"
+#include "train/verify/training.h"
 
 namespace penstock {
 namespace {
@@ -95,6 +103,7 @@ TEST(MatrixTest, AModeThatTakesNoneOfTheRanksRunsWithItsOwn) {
 
 TEST(MatrixTest, BatchNormIsForModesThatSeeWholeBatches) {
   const VerifyOptions options{.modes = {"ddp", "ddp(sync-bn=true)", "pipeline", "pipeline(micro-batches=1)", "mp"},
+                              .archs = {"lenet", "lenet(batch-norm=true)"},
                               .ranks = {2},
                               .hostings = {Hosting::kThreads}};
   const auto matrix = matrix_of(options);
@@ -108,7 +117,8 @@ TEST(MatrixTest, BatchNormIsForModesThatSeeWholeBatches) {
 
 TEST(MatrixTest, CompressionHasTheBoundOfTheMode) {
   const auto matrix = matrix_of({.modes = {"ddp(compress=fp16)"}, .archs = {"lenet"}, .ranks = {4}});
-  ASSERT_THAT(matrix.pairs, SizeIs(1));  // four ranks are threads alone
+  ASSERT_THAT(matrix.pairs, SizeIs(2));
+  EXPECT_EQ(matrix.pairs[1].equivalence, Equivalence::kEvaluation);
   EXPECT_EQ(matrix.pairs[0].equivalence, Equivalence::kCompressed);
   EXPECT_EQ(matrix.pairs[0].bound, 4 / 2048.0);
 }
@@ -123,9 +133,11 @@ TEST(MatrixTest, RanksThatTakeStepsAloneAreLikeSingleAsFarAsTheirModeSays) {
     return names;
   };
   EXPECT_THAT(classes("ddp(local-steps=1)"), ElementsAre("one-step", "fp64"));
+  EXPECT_THAT(matrix_of({.modes = {"ddp(local-steps=1)"}, .archs = {"lenet"}, .ranks = {4}, .optimizer = "adam"}).pairs,
+              Not(Contains(Field(&Comparison::equivalence, Equivalence::kFp64))));  // means of what is not linear
   for (const auto* mode :
        {"ddp(local-steps=4)", "ddp(local-steps=1,outer-rate=0.5)", "ddp(local-steps=1,outer=nesterov)"})
-    EXPECT_THAT(classes(mode), ElementsAre("one-step")) << mode;
+    EXPECT_THAT(classes(mode), ElementsAre("one-step", "evaluation")) << mode;
   EXPECT_THAT(matrix_with("ddp(local-steps=4)", "").left_out,
               Contains(Field(&Skipped::reason, HasSubstr("ranks take steps alone"))));
   EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { matrix_with("ddp(local-steps=1)", "norm=1"); }),
@@ -138,6 +150,86 @@ TEST(MatrixTest, WhatCannotRunIsRefusedWhereItWasAskedForAndOtherwiseSaid) {
   const auto matrix = matrix_of({.modes = {"mp"}, .archs = {"mlp"}, .ranks = {2, 4}});
   EXPECT_THAT(matrix.pairs, Each(Field(&Comparison::ranks, 2)));
   EXPECT_THAT(matrix.left_out, Contains(Field(&Skipped::ranks, ElementsAre(4))));
+}
+
+/// What some pair must have.
+struct Covered {
+  const char* what;
+  std::function<bool(const Comparison&)> is_there;
+};
+
+TEST(MatrixTest, TheDefaultsHaveWhatARunHasByDefaultAndWhatChangesAnUpdate) {
+  const auto pairs = pairs_of(matrix_of({}).pairs, "ddp");
+  const auto is_state = [](const Comparison& pair) { return pair.equivalence == Equivalence::kFp64; };
+  const std::vector<Covered> all{
+      {"shared memory", [&](const auto& pair) { return is_state(pair) && pair.hosting == Hosting::kProcesses; }},
+      {"sockets", [](const auto& pair) { return pair.hosting == Hosting::kSockets; }},
+      {"threads", [](const auto& pair) { return pair.hosting == Hosting::kThreads; }},
+      {"adam", [&](const auto& pair) { return is_state(pair) && pair.subject.optimizer == "adamw"; }},
+      {"an average", [&](const auto& pair) { return is_state(pair) && !pair.subject.average.empty(); }},
+      {"clipping", [&](const auto& pair) { return is_state(pair) && !pair.subject.clip.empty(); }},
+      {"rates by layer", [&](const auto& pair) { return is_state(pair) && !pair.subject.layer_lr.empty(); }},
+      {"decays by parameter", [&](const auto& pair) { return is_state(pair) && pair.subject.bias_decay == 0; }},
+      {"dropout", [&](const auto& pair) { return is_state(pair) && has_drops(*make_model_of(pair.subject.arch, {})); }},
+      {"several buckets",
+       [&](const auto& pair) {
+         const auto model = make_model_of(pair.subject.arch, {});
+         return is_state(pair) && detail::assign_buckets(detail::bytes_of(model->parameters())).size() > 1;
+       }},
+      {"an evaluation with BatchNorm", [](const auto& pair) {
+         return pair.equivalence == Equivalence::kEvaluation && has_batch_norm(*make_model_of(pair.subject.arch, {}));
+       }}};
+  for (const auto& [what, is_there] : all) EXPECT_TRUE(std::any_of(pairs.begin(), pairs.end(), is_there)) << what;
+  for (const auto& loss : LossRegistry::names())
+    EXPECT_EQ(std::any_of(pairs.begin(), pairs.end(),
+                          [&](const auto& pair) {
+                            return pair.equivalence == Equivalence::kBitwise && pair.subject.loss == loss;
+                          }),
+              make_loss(loss)->target().is_class())
+        << loss;
+}
+
+TEST(MatrixTest, FlagsThatAreGivenAreThoseOfEveryPair) {
+  const VerifyOptions options{
+      .modes = {"zero"}, .ranks = {2}, .optimizer = "muon", .average = "ema", .layer_lr = "fc3=2", .bias_decay = 0};
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { matrix_of(options); }), HasSubstr("muon"));
+  auto with_adam = options;
+  with_adam.optimizer = "adam";
+  const auto matrix = matrix_of(with_adam);
+  ASSERT_THAT(matrix.pairs, Not(IsEmpty()));
+  for (const auto& pair : matrix.pairs)
+    EXPECT_EQ(flags_of(pair.subject), "--optimizer adam --average ema --layer-lr fc3=2 --bias-decay 0");
+}
+
+TEST(LaunchTest, AFailureTellsWhoFailedAndInWhat) {
+  const ScratchFolder folder("penstock-launch");
+  Launch launch{.mode = "single", .batch_size = 8, .end_step = 2, .step_count = 2};
+  const Samples samples = digit_samples(8);
+  launch.from = folder.path() / "nothing";
+  const auto end = run_launch(launch, samples, folder.path() / "state");
+  EXPECT_THAT(end.failure, HasSubstr("nothing"));
+  EXPECT_EQ(end.rank, 0);
+  EXPECT_EQ(text_of(end.at), "the state of a checkpoint");
+}
+
+TEST(LaunchTest, AnEvaluationAndTheLossesAreThoseOfAllRanks) {
+  const ScratchFolder folder("penstock-launch");
+  const Samples samples = digit_samples(11);
+  const auto said_of = [&](const std::string& mode, int ranks) {
+    const auto file = folder.path() / "state";
+    const auto end =
+        run_launch({.mode = mode, .ranks = ranks, .batch_size = 8, .end_step = 2, .step_count = 2, .evaluates = true},
+                   samples, file);
+    EXPECT_EQ(end.failure, "") << mode;
+    auto state = read_tensors(file).tensors;
+    std::erase_if(state, [](const auto& entry) { return !entry.first.starts_with(kSaid); });
+    return state;
+  };
+  const auto expected = said_of("single", 1);
+  EXPECT_EQ(expected.at("said.evaluation").sizes(), (std::vector<int64_t>{11, 10}));
+  EXPECT_EQ(expected.at("said.steps").sizes(), (std::vector<int64_t>{2, 2}));
+  EXPECT_TRUE(expected.at("said.evaluation").ne(0).any(1).all().item<bool>());
+  EXPECT_LT(largest_difference(expected, said_of("pipeline(data=2,micro-batches=2)", 4)).relative, 1e-12);
 }
 
 }  // namespace

@@ -31,21 +31,23 @@ std::string bound_text(double bound) {
 std::string hosting_text(const Comparison& pair) { return pair.ranks == 1 ? "-" : name_of(pair.hosting); }
 
 std::vector<std::string> cells_of(const Comparison& pair) {
-  return {pair.mode, std::to_string(pair.ranks), hosting_text(pair), pair.arch, name_of(pair.equivalence)};
+  return {pair.mode, std::to_string(pair.ranks), hosting_text(pair), pair.subject.arch, name_of(pair.equivalence)};
 }
 
-const std::vector<std::string> kHead{"mode", "ranks", "hosting", "arch", "class", "difference", "bound", "verdict"};
+const std::vector<std::string> kHead{"mode",       "ranks", "hosting", "arch", "class",
+                                     "difference", "bound", "verdict", "flags"};
 
 /// null where there is none, or -1, or a number that JSON has not.
 Json json_of(const Localised& localised) {
   const auto& [pair, place, failure] = localised;
   Json json{{"mode", pair.mode},
             {"ranks", pair.ranks},
-            {"arch", pair.arch},
+            {"arch", pair.subject.arch},
+            {"flags", flags_of(pair.subject)},
             {"class", name_of(pair.equivalence)},
             {"failure", failure}};
   if (!place) return json;
-  json["step"] = place->step;
+  json["step"] = place->step < 0 ? Json(nullptr) : Json(place->step);
   json["rank"] = place->rank < 0 ? Json(nullptr) : Json(place->rank);
   json["micro_batch"] = place->micro_batch < 0 ? Json(nullptr) : Json(place->micro_batch);
   json["stage"] = place->stage;
@@ -90,13 +92,14 @@ std::string VerdictTable::line(const Verdict& verdict) const {
   cells.push_back(verdict.failure.empty() ? number(verdict.difference) : "-");
   cells.push_back(bound_text(verdict.pair.bound));
   cells.push_back(verdict.holds() ? "holds" : verdict.failure.empty() ? "DIFFERS" : "FAILS");
+  if (const auto flags = flags_of(verdict.pair.subject); !flags.empty()) cells.push_back(flags);
   return line(cells);
 }
 
 std::vector<std::string> left_out_lines(const std::vector<Skipped>& left_out) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // by ranks, arch and reason, in their order
   for (const auto& one : left_out) {
-    const std::string where = concat(" with ", ranks_text(one.ranks), one.arch.empty() ? "" : " and " + one.arch,
+    const std::string where = concat(" with ", ranks_text(one.ranks), one.subject.empty() ? "" : " and " + one.subject,
                                      one.equivalence.empty() ? "" : ", " + one.equivalence, ": ", one.reason);
     const auto found =
         std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == where; });
@@ -130,8 +133,9 @@ std::vector<std::string> caught_lines(const std::vector<Verdict>& verdicts) {
   for (const auto& key : order) {
     const auto& [first, count, all_count] = by_class.at(key);
     const auto& pair = first->pair;
-    const std::string where = concat(ranks_text({pair.ranks}), ", ", pair.ranks > 1 ? hosting_text(pair) + ", " : "",
-                                     pair.arch, first->tensor.empty() ? "" : "; largest in " + first->tensor);
+    const std::string where =
+        concat(ranks_text({pair.ranks}), ", ", pair.ranks > 1 ? hosting_text(pair) + ", " : "", text_of(pair.subject),
+               first->tensor.empty() ? "" : "; largest in " + first->tensor);
     const std::string what =
         first->failure.empty() ? concat(number(first->difference), " > ", bound_text(pair.bound)) : first->failure;
     lines.push_back(concat("caught by ", key.first, ": ", key.second, ", ", what, " (", where, "), ", count, " of ",
@@ -143,8 +147,9 @@ std::vector<std::string> caught_lines(const std::vector<Verdict>& verdicts) {
 std::string place_line(const Localised& localised) {
   const auto& pair = localised.pair;
   return concat("place: ", pair.mode, ", ", ranks_text({pair.ranks}), ", ",
-                pair.ranks > 1 ? hosting_text(pair) + ", " : "", pair.arch, ", ", name_of(pair.equivalence), ": ",
-                localised.place ? text_of(*localised.place) : localised.failure);
+                pair.ranks > 1 ? hosting_text(pair) + ", " : "", text_of(pair.subject), ", ", name_of(pair.equivalence),
+                ": ", localised.place ? text_of(*localised.place) : "",
+                localised.place && !localised.failure.empty() ? ": " : "", localised.failure);
 }
 
 std::string result_line(const std::vector<Verdict>& verdicts) {
@@ -164,7 +169,8 @@ std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Sk
         {{"mode", pair.mode},
          {"ranks", pair.ranks},
          {"hosting", pair.ranks == 1 ? Json(nullptr) : Json(name_of(pair.hosting))},
-         {"arch", pair.arch},
+         {"arch", pair.subject.arch},
+         {"flags", flags_of(pair.subject)},
          {"class", name_of(pair.equivalence)},
          {"difference", std::isfinite(verdict.difference) ? Json(verdict.difference) : Json(nullptr)},
          {"bound", pair.bound},
@@ -175,7 +181,7 @@ std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Sk
   }
   for (const auto& one : left_out)
     json["not_run"].push_back({{"mode", one.mode},
-                               {"arch", one.arch},
+                               {"arch", one.subject},
                                {"ranks", one.ranks},
                                {"class", one.equivalence},
                                {"reason", one.reason}});

@@ -2,7 +2,6 @@
 #include "tools/train/verify/verify_modes.h"
 
 #include <iostream>
-#include <limits>
 
 #include "core/error.h"
 #include "core/number_text.h"
@@ -25,39 +24,53 @@ struct Flags {
 std::vector<Hosting> parse_hostings(const std::string& text) {
   std::vector<Hosting> hostings;
   for (const auto& part : split(text, ','))
-    hostings.push_back(
-        choice<Hosting>("--hosting", part, {{"threads", Hosting::kThreads}, {"processes", Hosting::kProcesses}}));
+    hostings.push_back(choice<Hosting>(
+        "--hosting", part,
+        {{"threads", Hosting::kThreads}, {"processes", Hosting::kProcesses}, {"sockets", Hosting::kSockets}}));
   return hostings;
 }
 
 Flags parse(int argc, char** argv) {
   Flags flags;
   auto& options = flags.options;
-  std::string modes, archs = join(options.archs, ","), ranks = "2,4", hosting = "threads,processes", device = "cpu";
+  std::string modes, archs, ranks = "2,4", hosting, device = "cpu";
   std::vector<std::string> plugins;
   CLI::App app(
-      "Trains with each mode and with `single` on embedded digits and says how far apart they end. fp64: "
-      "parameters, buffers and the optimiser's state after --steps steps in float64, with a checkpoint in the middle "
-      "from which the run goes on, below 1e-12. one-step: the gradient of one step in float32, below 1e-6. Both bounds "
-      "are "
-      "higher for a model whose own rounding is. compressed: a gradient, below what the mode states. bitwise: no "
-      "difference with --exact 8, after a tenth of --steps; models with dropout are compared in this alone. Takes "
-      "about two minutes on two cores; exit code 1 if a pair differs.",
+      "Trains with each mode and with `single` on embedded digits and says how far apart they end. fp64: parameters, "
+      "buffers, the optimiser's state, the average, losses and an evaluation after --steps steps in float64, with a "
+      "checkpoint in the middle from which the run goes on, below 1e-12. one-step: the gradient of one step in "
+      "float32, "
+      "below 1e-6. Both bounds are higher for a model whose own rounding is. compressed: a gradient, below what the "
+      "mode "
+      "states. bitwise: no difference with --exact 8, after a fifth of --steps; models with LibTorch's dropout are "
+      "compared in this alone. evaluation: the ranks' evaluation, and that of `single` from their checkpoint, where a "
+      "mode is not to train what `single` trains. Without --arch and the flags of the update that follow it, a table "
+      "of "
+      "models and flags in docs/VERIFYING.md is trained. Takes about two minutes on two cores; exit code 1 if a pair "
+      "differs.",
       "train verify-modes");
   app.get_formatter()->column_width(34);
   app.add_option("--modes", modes,
                  concat("modes to verify, separated by commas (default: all of ", join(mode_names()),
                         ", without keys and with some that matter)"));
-  app.add_option("-a,--arch", archs, concat("models, separated by commas: ", join(arch_names())))
-      ->capture_default_str();
+  app.add_option("-a,--arch", archs, concat("models, separated by commas: ", join(arch_names())));
   app.add_option("--steps", options.step_count, "steps of the class fp64")->capture_default_str();
   app.add_option("--nproc", ranks, "numbers of ranks; a mode that takes none of them runs with its own")
       ->capture_default_str();
-  app.add_option("--hosting", hosting,
-                 "what ranks are: threads, processes or both (default: both, but more than two are threads alone; with "
-                 "--device cuda processes)");
+  app.add_option(
+      "--hosting", hosting,
+      "what ranks are: threads, processes, or sockets, which are processes that share no memory, as on several "
+      "machines; separated by commas (default: with two ranks one of them for each class, otherwise threads; "
+      "with --device cuda processes)");
   app.add_option("-b,--batch-size", options.batch_size, "samples per step, over all ranks")->capture_default_str();
   app.add_option("--loss", options.loss, concat("what is trained. Losses:", loss_lines()))->capture_default_str();
+  app.add_option("--optimizer", options.optimizer, "how a gradient changes the weights, as in a run")
+      ->capture_default_str();
+  app.add_option("--average", options.average,
+                 "which mean of the weights is kept, as in a run: ema(decay=0.9,every=2)");
+  app.add_option("--layer-lr", options.layer_lr, "factors of the learning rate by layer, as in a run: fc1=0.5");
+  app.add_option("--bias-decay", options.bias_decay,
+                 "the weight decay of biases and norms; that of the others is 0.001");
   app.add_option("--clip-grad", options.clip, "how gradients are clipped: norm=1.0, value=0.5 or agc=0.01");
   app.add_option("--device", device, "where all ranks compute: cpu, or cuda: GPU 0, which they share")
       ->capture_default_str();
@@ -69,13 +82,14 @@ Flags parse(int argc, char** argv) {
   parse_command_line(app, argc, argv);
 
   if (app.count("--modes") > 0) options.modes = parse_modes(modes);
-  options.archs = parse_archs(archs);
+  if (app.count("--arch") > 0) options.archs = parse_archs(archs);
   options.ranks = parse_counts("--nproc", ranks, 1, "2,4");
-  options.hostings = parse_hostings(hosting);
+  if (app.count("--hosting") > 0) options.hostings = parse_hostings(hosting);
   options.is_on_gpu = choice<bool>("--device", device, {{"cpu", false}, {"cuda", true}});
   // Threads that share a GPU cannot run every mode (make_thread_comms()).
   if (options.is_on_gpu && app.count("--hosting") == 0) options.hostings = {Hosting::kProcesses};
-  if (app.count("--hosting") > 0 || options.is_on_gpu) options.most_processes = std::numeric_limits<int>::max();
+  if (app.count("--bias-decay") > 0 && options.bias_decay < 0)
+    throw config_error(concat("--bias-decay is ", options.bias_decay, "; expected 0 or more and less than inf"));
   if (options.step_count < 2) throw config_error(concat("--steps is ", options.step_count, "; expected 2 or more"));
   constexpr int64_t kMostRows = 65'536;
   if (options.batch_size < 1 || options.batch_size > kMostRows)
