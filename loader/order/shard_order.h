@@ -45,7 +45,7 @@ struct ShardUse {
 class ShardOrder {
  public:
   /// Changes whenever an epoch has another order than before, so that runs that are resumed notice it.
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   /// `sizes`: elements of each shard, of which element 0 is the first of shard 0. Requires lanes >= 1, window >= lanes
   /// and batch_size >= 1.

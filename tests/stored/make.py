@@ -1,6 +1,7 @@
 """Makes tests/stored/VERSION with the tools of a build: two packed data sets, a run with its checkpoint, and what comes of reading them.
 Once per release; what is there is never made again, because tests/tools/test_stored.py holds later versions to it. The folder 0.2.0 was made a
-day after that release, and its photographs have fields, which the release itself does not know.
+day after that release, and its photographs have fields, which the release itself does not know. Its digests and losses are of the order in which samples
+are stored, made by the last commit that shuffled so few samples as 0.2.0 does.
 
     PENSTOCK_BIN=$PWD/build/release/bin .venv/bin/python tests/stored/make.py
 """
@@ -17,6 +18,7 @@ BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
 # Arguments of loadbench for each data set. They are stored with the digests.
 LOADS = [["--data", "raw", "--augment", "shift,normalize"],
          ["--data", "photos", "--augment", "random-resized-crop(size=24),flip,normalize", "--columns", "field(name=age)"]]
+STORED_ORDER = ["--shuffle", "none"]
 CPU = ["--device", "cpu", "--threads", "1"]
 # Folders are relative, so that options.json of the run names none of the machine.
 TRAIN = ["--cache", "cache", "--data", "raw", "--arch", "mlp(hidden=4)", "--optimizer", "adamw", "--lr", "0.01", "-b", "8", *CPU]
@@ -48,7 +50,7 @@ def train(folder, scratch):
         if path.name not in ("options.json", "checkpoint-last.safetensors"):
             path.unlink()
     shutil.copytree(folder / "run", scratch / "run")
-    tool("train", "--resume", scratch / "run", "--epochs", 4, *CPU, folder=folder)
+    tool("train", "--resume", scratch / "run", "--epochs", 4, *CPU, *STORED_ORDER, folder=folder)
     return [json.loads(line)["loss"] for line in (scratch / "run/metrics.jsonl").read_text().splitlines()]
 
 
@@ -59,10 +61,10 @@ def main():
     pack(folder, "raw", "--source", "digits(count=24,size=12)", "--encode", "raw")
     pack_photos(folder)
     loads = [{"arguments": arguments, "printed": tool("loadbench", *arguments, folder=folder)}
-             for arguments in [[*load, "-b", "4", "--epochs", "2", "--digest"] for load in LOADS]]
+             for arguments in [[*load, "-b", "4", "--epochs", "2", "--digest", *STORED_ORDER] for load in LOADS]]
     with tempfile.TemporaryDirectory() as scratch:
         losses = train(folder, pathlib.Path(scratch))
-    (folder / "expected.json").write_text(json.dumps({"loads": loads, "resume": ["--epochs", "4", *CPU], "losses": losses}, indent=1) + "\n")
+    (folder / "expected.json").write_text(json.dumps({"loads": loads, "resume": ["--epochs", "4", *CPU, *STORED_ORDER], "losses": losses}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

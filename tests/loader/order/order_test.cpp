@@ -31,7 +31,7 @@ TEST(OrderTest, IsAPermutationOfEverySize) {
 }
 
 TEST(OrderTest, FindsThePositionOfEverySample) {
-  for (const uint64_t size : {1, 2, 3, 5, 8, 9, 64, 65, 1000, 65537}) {
+  for (const uint64_t size : {1, 2, 3, 5, 8, 9, 63, 64, 65, 1000, 65537}) {
     const auto order = Order::shuffled(size, 3, 9);
     for (uint64_t position = 0; position < size; ++position) ASSERT_EQ(order.position_of(order.at(position)), position);
   }
@@ -76,15 +76,48 @@ TEST(OrderTest, PutsEverySampleAtEveryPositionEquallyOften) {
   }
 }
 
-TEST(OrderTest, GivesEveryPermutationOfFourEquallyOften) {
-  std::vector<int> counts(256);
-  for (uint64_t seed = 0; seed < 24000; ++seed) {
-    const auto samples = all_of(Order::shuffled(4, seed, 0));
-    ++counts[samples[0] * 64 + samples[1] * 16 + samples[2] * 4 + samples[3]];
+/// The number of a permutation among all of its size (Lehmer's code).
+size_t rank_of(const std::vector<uint64_t>& samples) {
+  size_t rank = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    rank *= samples.size() - i;
+    for (size_t j = i + 1; j < samples.size(); ++j) rank += samples[j] < samples[i];
   }
-  std::erase(counts, 0);
-  ASSERT_EQ(counts.size(), 24U);
-  EXPECT_LT(excess(counts, 1000), 4);
+  return rank;
+}
+
+TEST(OrderTest, GivesEveryPermutationOfAFewEquallyOften) {
+  size_t permutations = 6;
+  for (uint64_t size = 4; size <= 8; ++size) {
+    std::vector<int> counts(permutations *= size);
+    const uint64_t expected = size < 8 ? 40 : 8;
+    for (uint64_t i = 0; i < expected * permutations; ++i) ++counts[rank_of(all_of(Order::shuffled(size, i % 3, i)))];
+    EXPECT_LT(std::abs(excess(counts, static_cast<double>(expected))), 4) << "size " << size;
+  }
+}
+
+TEST(OrderTest, HasEveryPairOfNeighboursEquallyOften) {
+  for (const uint64_t size : {8, 16, 32, 63}) {
+    std::vector<int> counts(size * size);
+    const uint64_t epochs = 400 * size;
+    for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
+      const auto samples = all_of(Order::shuffled(size, 5, epoch));
+      for (size_t i = 1; i < size; ++i) ++counts[samples[i - 1] * size + samples[i]];
+    }
+    for (uint64_t i = size; i-- > 0;) counts.erase(counts.begin() + static_cast<std::ptrdiff_t>(i * size + i));
+    EXPECT_LT(excess(counts, 400), 4) << "size " << size;
+  }
+}
+
+TEST(OrderTest, IsTheNetworkOfEarlierVersionsFromSixtyFourOn) {
+  const auto sum = [](uint64_t size) {
+    uint64_t sum = 0;
+    for (const uint64_t sample : all_of(Order::shuffled(size, 7, 3))) sum = sum * 31 + sample;
+    return sum;
+  };
+  EXPECT_EQ(sum(64), 18088954972286761908U);
+  EXPECT_EQ(sum(65), 17560384999066398950U);
+  EXPECT_EQ(sum(1000), 16519955508841078186U);
 }
 
 TEST(OrderTest, NeighboursAreUnrelated) {
