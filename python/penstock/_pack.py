@@ -12,11 +12,11 @@ from penstock import _native
 from penstock._arguments import int32, text, whole
 from penstock._fields import Fields, FieldWriter
 from penstock._item_picture import loaded, pixels_of, size_of
+from penstock._labels import Labels
 from penstock.errors import ConfigError, CorruptError, IoError
 
 _PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
 _LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
-_MOST_CLASSES = 100_000  # that numbers as labels may make of fewer pictures: 3 MB of names
 
 
 class Packed(NamedTuple):
@@ -47,14 +47,15 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. Arrays and tensors of uint16 and
         float32, and of u8 with other numbers of channels up to 32, are stored with their dtype and all channels: NumPy is
         H x W x C, and a tensor C x H x W. All pictures of a data set then have one dtype and number of channels. A label is a number, or a
-        string, of which each is a class. Data sets of Hugging Face and torchvision and pipelines of WebDataset are such
+        string, of which each is a class; they are sorted, numbers by their value. Data sets of Hugging Face and torchvision and pipelines of WebDataset are such
         iterables; of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
     split: "train", "test" (also as "val", "valid" or "validation") or "all"; of a source by name several. All splits in
         OUT have the same classes. Those of the split that was packed first count, and names are found among them; a later
         one may not have others. So train, or what has all classes, comes first.
     class_names: of labels that are numbers. None: those of the iterable where it has some (`features["label"].names`,
         `classes`, also of what a Subset is one of), otherwise the numbers. Numbers without names may be up to the number
-        of pictures or 99,999. []: samples have no class, and a label is not looked for.
+        of pictures or 99,999. []: samples have no class, and a label is not looked for. Dicts with `fields` of which the first has no
+        label have no class, either.
     fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
         shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name. None: a warning
         names the keys of the first item that are left out; [] leaves them out without one.
@@ -117,6 +118,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
             option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
         line.end_split()
+    line.warn()
     return line.result(common["output"])
 
 
@@ -213,17 +215,25 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
         raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
                           "is there, or an iterable")
     has_classes = class_names is None or class_names != []
-    labels = _Labels(_names_of(items) if class_names is None else _given_names(class_names)) if has_classes else None
+    labels = Labels(_names_of(items) if class_names is None else _given_names(class_names)) if has_classes else None
+    is_unlabelled = False  # the first item is a dict with fields and without a label
     try:
         steps = iter(items)
     except TypeError:
         raise ConfigError(f"pack: source is {items!r:.200}; expected a name or an iterable of (picture, label)") from None
     for index, item in enumerate(steps):
+        key = _label_key(item)
+        if index == 0 and class_names is None and isinstance(item, dict) and not fields.is_empty:
+            is_unlabelled = all(str(name).lower() not in _LABEL_KEYS for name in item)
+            labels = None if is_unlabelled else labels
+        if is_unlabelled and key is not None:
+            raise ConfigError(f"pack: item {index} has {key!r:.100}, and item 0 has no label; expected one in every item, or class_names=[] for none")
         picture, label = _picture_and_label(item, index, labels is not None)
         if index == 0 and names_left_out:
             _warn_of_keys(item, labels is not None)
         if index == 0:
             spool.set_fields(fields.types(item, index))
+            _warn_of_decoded(items, picture)
         path, picture = loaded(picture, index)
         size = functools.partial(size_of, picture, pixels, exif, index)
         values = [] if fields.is_empty else fields.values(item, index, size)
@@ -244,10 +254,29 @@ def _warn_of_keys(item: Any, has_classes: bool) -> None:
                       "to leave them out", stacklevel=4)
 
 
+def _warn_of_decoded(items: Any, picture: Any) -> None:
+    """Pixels of a JPEG are stored as a PNG, several times as large as the file, which is kept as it is."""
+    files = getattr(items, "samples", None)
+    is_of_files = isinstance(files, list) and files and isinstance(files[0], tuple) and isinstance(files[0][0], str) and hasattr(items, "loader")
+    if is_of_files and not isinstance(picture, (bytes, str, os.PathLike)) and files[0][0].lower().endswith((".jpg", ".jpeg")):
+        way = "pack(dataset.samples, class_names=dataset.classes), or \"image-folder:DIR\""
+    elif getattr(picture, "format", None) == "JPEG" and hasattr(picture, "convert"):
+        way = ("pictures as PIL's .filename" if getattr(picture, "filename", "") else
+               'cast_column("image", datasets.Image(decode=False)) of Hugging Face, or the bytes of the files')
+    else:
+        return
+    warnings.warn(f"pack: item 0 is a decoded JPEG, whose pixels take several times the space of the file; expected {way}, to keep "
+                  "the files as they are", stacklevel=4)
+
+
+def _label_key(item: Any) -> Optional[str]:
+    return next((key for key in _LABEL_KEYS if key in item), None) if isinstance(item, dict) else None
+
+
 def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, Any]:
     if isinstance(item, dict):
         picture = next((key for key in _PICTURE_KEYS if key in item), None)
-        label = next((key for key in _LABEL_KEYS if key in item), None)
+        label = _label_key(item)
         if picture is not None and not has_classes:
             return item[picture], None
         if picture is None or label is None:
@@ -275,58 +304,6 @@ def _add(spool: "_native.Spool", path: str, picture: Any, label: int, fields: Li
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None
 
 
-class _Labels:
-    """Labels as numbers: given numbers, or the places of class names."""
-
-    def __init__(self, names: Optional[List[str]]) -> None:
-        self._names = names
-        self._numbers = {name: number for number, name in enumerate(names or ())}
-        self._is_open = names is None
-        self._kind: Optional[type] = None
-        self._most, self._most_index = -1, 0
-
-    def number(self, label: Any, index: int) -> int:
-        if isinstance(label, bytes):  # WebDataset's .cls and .txt, as they stand in the archive
-            label = int(label) if label.strip().isdigit() else label.decode("utf-8", "replace")
-        kind = str if isinstance(label, str) else int
-        if self._kind not in (None, kind):
-            raise ConfigError(f"pack: item {index}: the label is {label!r:.200} after labels of another kind; expected all "
-                              "numbers or all names")
-        self._kind = kind
-        if kind is str:
-            if label not in self._numbers:
-                if not self._is_open:
-                    raise ConfigError(f"pack: item {index}: the label is {label!r:.200}; expected one of class_names")
-                self._numbers[label] = len(self._numbers)
-            return self._numbers[label]
-        try:
-            number = whole("label", label, 0, 2**31 - 1, where="pack")
-        except ConfigError:
-            raise ConfigError(f"pack: item {index}: the label is {label!r:.200}; expected a number, 0 or more, or a name") from None
-        if self._names is not None and number >= len(self._names):
-            raise ConfigError(f"pack: item {index}: the label is {number}; expected 0 to {len(self._names) - 1}, as there "
-                              f"are {len(self._names)} class names")
-        if number > self._most:
-            self._most, self._most_index = number, index
-        return number
-
-    def finish(self, spool: "_native.Spool") -> None:
-        """Classes that only labels have named are sorted, so that two splits of one data set have the same numbers."""
-        if self._names is not None:
-            spool.set_classes(self._names, list(range(len(self._names))))
-        elif self._kind is str:
-            names = sorted(self._numbers)
-            places = {name: place for place, name in enumerate(names)}
-            spool.set_classes(names, [places[name] for name in self._numbers])
-        else:
-            count = self._most + 1
-            if count > max(_MOST_CLASSES, len(spool)):
-                raise ConfigError(f"pack: item {self._most_index}: the label is {self._most}, so that classes outnumber "
-                                  f"pictures, {count:,} to {len(spool):,}; expected numbers from 0 on without large gaps, or text, of which "
-                                  "each is a class")
-            spool.set_classes([str(number) for number in range(count)], list(range(count)))
-
-
 class _Progress:
     """A line on the terminal, and what was packed so far."""
 
@@ -335,13 +312,16 @@ class _Progress:
         self._begin = time.monotonic()
         self._samples, self._done = 0, 0
         self._skipped: List[str] = []
+        self._notes: List[str] = []  # of the split that is packed, and of those before
+        self._split_notes: List[str] = []
 
     def collected(self, count: int) -> None:
         if count % 256 == 0:
             self._show(f"{count:,} pictures read")
 
-    def __call__(self, done: int, total: int, reused: int, seconds: float, skipped: List[str]) -> None:
+    def __call__(self, done: int, total: int, reused: int, seconds: float, skipped: List[str], notes: List[str]) -> None:
         """pack() of C++ calls this about ten times per second, and at its end."""
+        self._split_notes = notes
         self._done = done
         self._skipped += skipped
         rate = (done - reused) / seconds if seconds > 0 else 0
@@ -350,6 +330,12 @@ class _Progress:
 
     def end_split(self) -> None:
         self._samples += self._done
+        self._notes += self._split_notes
+
+    def warn(self) -> None:
+        """What was left out, or read in another way than one may expect."""
+        for note in self._notes:
+            warnings.warn(f"pack: {note}", stacklevel=3)
 
     def result(self, folder: str) -> Packed:
         if self._is_shown:

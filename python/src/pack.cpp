@@ -113,14 +113,16 @@ PackOptions options_of(const std::string& source, const std::filesystem::path& i
   return options;
 }
 
-/// Calls `progress(done, total, reused, seconds, messages about pictures that were skipped)` about ten times per
-/// second.
+/// Calls `progress(done, total, reused, seconds, messages about pictures that were skipped, notes)` about ten times per
+/// second. Notes are all so far, about files that were ignored, too.
 void pack_options(const PackOptions& options, const Spool* spool, const std::string& name,
                   const nb::callable& progress) {
   const auto report = [&](const PackProgress& made) {
     check_signals();
     const nb::gil_scoped_acquire gil;
-    progress(made.done_count, made.total_count, made.reused_count, made.seconds, made.skipped);
+    std::vector<std::string> notes = made.notes;
+    if (made.ignored.count > 0) notes.push_back(made.ignored.text());
+    progress(made.done_count, made.total_count, made.reused_count, made.seconds, made.skipped, notes);
   };
   const Unlocked released;
   if (spool != nullptr)

@@ -73,6 +73,16 @@ def test_a_data_set_may_have_no_classes(tmp_path):
         assert batch.labels.tolist() == [-1] * 4
 
 
+def test_dicts_with_fields_need_no_label(tmp_path):
+    bare = [{"image": item["image"], "age": item["age"]} for item in items()]
+    penstock.pack(bare, tmp_path / "data", fields=["age"])
+    assert penstock.Dataset(tmp_path / "data").class_names == [] and float(penstock.Dataset(tmp_path / "data")[0].fields["age"]) == bare[0]["age"]
+    for wrong, message in (([bare[0], bare[1] | {"label": 3}], "item 1 has 'label', and item 0 has no label; expected one in every item"),
+                           ([bare[0] | {"label": 3}, bare[1]], "item 1 is a dict of image, age; expected a picture")):
+        with pytest.raises(penstock.ConfigError, match=message):
+            penstock.pack(wrong, tmp_path / "no", fields=["age"])
+
+
 @pytest.mark.parametrize("spoil, message", [
     (lambda item: item.pop("age"), "item 3: no 'age'; expected a dict with all of fields"),
     (lambda item: item.update(age=[1, 2]), "item 3: 'age' has the shape [2]; expected []"),

@@ -306,6 +306,23 @@ def test_an_output_may_have_any_bytes(tmp_path, name):
         penstock.pack([(PICTURE, 0)], "a\0b")
 
 
+def test_what_is_left_out_or_grows_is_a_warning(tmp_path):
+    from PIL import Image
+    (tmp_path / "in/a").mkdir(parents=True)
+    Image.fromarray(numpy.zeros((8, 8, 3), numpy.uint8)).save(tmp_path / "in/a/1.jpg")
+    (tmp_path / "in/a/notes.txt").write_text("x")
+    with pytest.warns(UserWarning) as warned:
+        penstock.pack(f"image-folder:{tmp_path}/in", tmp_path / "one")
+    assert [str(one.message) for one in warned] == ["pack: 1 file ignored (no pictures, or outside of class folders): a/notes.txt"]
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="item 0 is a decoded JPEG, .* expected pictures as PIL's .filename") as warned:
+        penstock.pack([(Image.open(tmp_path / "in/a/1.jpg"), 0)], tmp_path / "two")
+    assert warned[0].filename == __file__
+    import torchvision
+    with pytest.warns(UserWarning, match="pack.dataset.samples, class_names=dataset.classes."):
+        penstock.pack(torchvision.datasets.ImageFolder(tmp_path / "in"), tmp_path / "three")
+
+
 def test_keys_of_dicts_that_are_left_out_are_named(tmp_path):
     item = {"image": numpy.zeros((2, 2), numpy.uint8), "label": 0, "depth": 3.5, "note": "x", "__key__": "7"}
     with pytest.warns(UserWarning) as warned:

@@ -118,6 +118,26 @@ def test_numbers_far_above_the_number_of_pictures_are_refused(tmp_path, label):
     assert penstock.Dataset(tmp_path / "out").class_names == sorted(["0", str(label), "1"])
 
 
+@pytest.mark.parametrize("labels, expected", [
+    ([b" 1", b"\xef\xbb\xbf0\n", b"002"], [1, 0, 2]), ([2.0, numpy.float32(0), numpy.float64(1)], [2, 0, 1]),
+    (["10", "9", "-1"], [2, 1, 0]), (["2.0", "10.0", "0.0"], [1, 2, 0]), (["10b", "9b", "nan"], [0, 1, 2])])
+def test_labels_that_are_numbers_count_as_numbers(tmp_path, labels, expected):
+    penstock.pack(items(*labels), tmp_path)
+    assert labels_of(tmp_path, "train") == expected
+
+
+@pytest.mark.parametrize("labels, message", [
+    (["0", "10", "nan"], "item 2: the label is 'nan'; expected a number, as the others are"),
+    (["0", "", "10"], "item 1: the label is ''; expected a number, as the others are"),
+    ([0.0, float("nan")], "item 1: the label is nan; expected a number"),
+    ([1.5], "item 0: the label is 1.5; expected a number"),
+    ([b"1.0"], "item 0: the label is b'1.0'; expected a whole number, or a name"),
+    ([b"nan"], "item 0: the label is b'nan'; expected a whole number, or a name")])
+def test_labels_that_are_no_numbers_among_numbers_are_refused(tmp_path, labels, message):
+    with pytest.raises(penstock.ConfigError, match=f"pack: {message}"):
+        penstock.pack(items(*labels), tmp_path)
+
+
 def test_the_greatest_number_of_few_pictures(tmp_path):
     penstock.pack(items(99_999), tmp_path, shards=1)
     assert labels_of(tmp_path, "train") == [99_999]
