@@ -31,6 +31,9 @@ class Lines : public Table {
   explicit Lines(const std::filesystem::path& file) : file_(file) {
     const auto bytes = read_file(file, kMaxListBytes);
     text_.assign(bytes.begin(), bytes.end());
+    const bool is_utf16 = text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF") ||
+                          std::string_view(text_).substr(0, 2).find('\0') != std::string_view::npos;
+    if (is_utf16) throw corrupt_error(concat(file.string(), ": is UTF-16; expected UTF-8 (iconv -f UTF-16 -t UTF-8)"));
   }
   std::string where_line(int64_t line) const { return concat(file_.string(), ": line ", line); }
   /// Where the text begins after a byte order mark.
@@ -44,7 +47,8 @@ class Lines : public Table {
 
 class Csv final : public Lines {
  public:
-  Csv(const std::filesystem::path& file, char separator) : Lines(file), separator_(separator) {
+  Csv(const std::filesystem::path& file, std::optional<char> separator)
+      : Lines(file), separator_(separator ? *separator : separator_of_names()) {
     size_t at = begin();
     int64_t line = 1;
     std::vector<std::string> cells;
@@ -76,7 +80,16 @@ class Csv final : public Lines {
     return row;
   }
 
+  bool is_untyped() const override { return true; }
+
  private:
+  char separator_of_names() const {
+    const std::string_view names = std::string_view(text_).substr(0, text_.find('\n'));
+    for (const char separator : {',', '\t', ';'})
+      if (names.find(separator) != std::string_view::npos) return separator;
+    return ',';
+  }
+
   void check_columns(int64_t line) const {
     std::set<std::string> seen;
     for (const auto& column : columns_)
@@ -147,6 +160,8 @@ class JsonLines final : public Lines {
     }
   }
 
+  bool is_untyped() const override { return false; }
+
  private:
   size_t end_of(size_t at) const { return std::min(text_.find('\n', at), text_.size()); }
   std::string_view line_at(size_t at) const { return std::string_view(text_).substr(at, end_of(at) - at); }
@@ -154,7 +169,7 @@ class JsonLines final : public Lines {
 
 }  // namespace
 
-std::unique_ptr<const Table> open_csv(const std::filesystem::path& file, char separator) {
+std::unique_ptr<const Table> open_csv(const std::filesystem::path& file, std::optional<char> separator) {
   return std::make_unique<Csv>(file, separator);
 }
 

@@ -26,7 +26,8 @@ class TarReader {
  public:
   TarReader(std::span<const uint8_t> archive, const std::string& where) : archive_(archive), where_(where) {}
 
-  void run(const std::function<void(const TarMember&)>& visit) {
+  /// Returns whether the end is there.
+  bool run(const std::function<void(const TarMember&)>& visit) {
     while (!is_end()) {
       const auto header = take(kBlock, "a header");
       check_sum(header);
@@ -48,6 +49,7 @@ class TarReader {
       check_member(path, type);
       visit({path, offset, size});
     }
+    return has_end_;
   }
 
  private:
@@ -55,14 +57,14 @@ class TarReader {
     throw corrupt_error(concat(where_, ": byte ", begin_, ": ", fact, "; expected ", expected));
   }
 
-  /// Whether the archive ends here: two blocks of zeros, and nothing but zeros after them.
+  /// Whether the archive ends here: two blocks of zeros, and nothing but zeros after them; or after a whole member.
   bool is_end() {
     begin_ = at_;
     const auto rest = archive_.subspan(at_);
-    if (rest.empty()) refuse("the archive is cut short: it has no end", "two blocks of zeros");
     const auto first = rest.first(std::min<size_t>(rest.size(), kBlock));
     if (std::any_of(first.begin(), first.end(), [](uint8_t byte) { return byte != 0; })) return false;
-    if (rest.size() < 2 * kBlock) refuse("the archive is cut short: half an end", "two blocks of zeros");
+    has_end_ = rest.size() >= 2 * kBlock;
+    if (!has_end_ && at_ == 0) refuse("the archive is cut short: it has no end", "two blocks of zeros");
     if (std::any_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; }))
       refuse("something follows the end of the archive", "nothing but zeros");
     if (!long_path_.empty() || long_size_) refuse("the archive ends after a long name", "its member");
@@ -170,13 +172,14 @@ class TarReader {
   uint64_t at_ = 0, begin_ = 0;  // the next byte; where the member begins, for messages
   std::string long_path_;        // of the next member, from an extension
   std::optional<uint64_t> long_size_;
+  bool has_end_ = false;
 };
 
 }  // namespace
 
-void for_each_member(std::span<const uint8_t> archive, const std::string& where,
+bool for_each_member(std::span<const uint8_t> archive, const std::string& where,
                      const std::function<void(const TarMember&)>& visit) {
-  TarReader(archive, where).run(visit);
+  return TarReader(archive, where).run(visit);
 }
 
 }  // namespace penstock::detail

@@ -15,12 +15,12 @@ struct TarMember {
 };
 
 /// Calls `visit` for each regular file of an archive, in its order: ustar, pax and GNU's long names. Folders are passed
-/// over.
+/// over. Returns whether the archive has its end of two blocks of zeros, which some programs leave out.
 ///
 /// Errors: corrupt_error `<where>: ...` for a header whose checksum is wrong, a path with `..` or that is absolute, a
-/// link, a device, a sparse file, an archive that is cut short or has no end, and whatever follows the end but zeros.
+/// link, a device, a sparse file, an archive that is cut short or empty, and whatever follows the end but zeros.
 /// Memory: one path.
-void for_each_member(std::span<const uint8_t> archive, const std::string& where,
+bool for_each_member(std::span<const uint8_t> archive, const std::string& where,
                      const std::function<void(const TarMember&)>& visit);
 
 }  // namespace penstock::detail

@@ -150,7 +150,7 @@ class ListedSource final : public Source {
     if (!input.empty()) head_.input = input;
     class_names_ = lines.value<std::vector<std::string>>(object, "classes");
     has_files_ = lines.value<bool>(object, "files");
-    ignored_count_ = lines.value<uint64_t>(object, "ignored");
+    ignored_.count = lines.value<uint64_t>(object, "ignored");
     const auto count = lines.value<uint64_t>(object, "samples");
     while (lines.next(object)) add_row(lines, object);
     if (rows_.size() != count) {
@@ -172,7 +172,8 @@ class ListedSource final : public Source {
   std::string path(uint64_t index) const override { return has_files_ ? rows_[index].path : inner().path(index); }
   std::optional<Extent> raw_extent() const override { return has_files_ ? std::nullopt : inner().raw_extent(); }
   PixelType raw_pixels() const override { return has_files_ ? PixelType::kU8 : inner().raw_pixels(); }
-  uint64_t ignored_count() const override { return ignored_count_; }
+  IgnoredFiles ignored() const override { return ignored_; }
+  std::vector<std::string> notes() const override { return has_files_ ? std::vector<std::string>() : inner().notes(); }
 
   SourceSample read(uint64_t index) const override {
     if (!has_files_) return inner().read(index);
@@ -237,7 +238,7 @@ class ListedSource final : public Source {
   std::vector<std::string> class_names_;
   bool has_files_ = false;
   std::vector<Row> rows_;
-  uint64_t ignored_count_ = 0;
+  IgnoredFiles ignored_;  // their number alone
   std::string fingerprint_;
   mutable std::once_flag once_;
   mutable std::unique_ptr<const Source> inner_;
@@ -256,7 +257,7 @@ void write_list(const Source& source, const ListHead& head, const fs::path& path
                                               {"input", checked_utf8(head.input.string(), head.input.string())},
                                               {"samples", source.size()},
                                               {"files", of_files},
-                                              {"ignored", source.ignored_count()},
+                                              {"ignored", source.ignored().count},
                                               {"classes", classes}}) +
              "\n");
   for (uint64_t id = 0; id < source.size(); ++id) {

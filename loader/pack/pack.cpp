@@ -219,7 +219,8 @@ class Packing {
             .reused_count = reused_count_,
             .skipped_count = skipped_count_,
             .skipped = std::exchange(skipped_, {}),
-            .ignored_count = source_.ignored_count()};
+            .ignored = source_.ignored(),
+            .notes = source_.notes()};
   }
 
   void pack_shard(size_t shard, const std::atomic<bool>& stopped) {

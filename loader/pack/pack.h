@@ -23,7 +23,8 @@ struct PackProgress {
   /// One message per picture that was left out since the last call: its file, and what was wrong with it. The first
   /// call also has those that an interrupted packing left out.
   std::vector<std::string> skipped;
-  uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures, or outside of class folders.
+  IgnoredFiles ignored;            ///< Of the source's folder.
+  std::vector<std::string> notes;  ///< Source::notes() so far.
 };
 
 /// Writes OUTPUT/<split>: shards, manifest and, if pictures were left out, kSkippedFile. `on_progress` is called on the

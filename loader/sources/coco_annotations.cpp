@@ -137,9 +137,11 @@ void CocoAnnotations::add_picture(const Json& record) {
   const int64_t height = whole_of(record, "height", where), width = whole_of(record, "width", where);
   const auto name = record.find("file_name");
   if (name != record.end() && name->is_string()) picture.file = name->get<std::string>();
-  if (!is_plain_path(picture.file))
+  const auto plain = plain_path(picture.file);
+  if (!plain)
     throw corrupt_error(
         concat(where, ": file_name is ", in_quotes(picture.file), "; expected a path below the pictures' folder"));
+  picture.file = *plain;
   if (height < 1 || width < 1 || height > 65535 || width > 65535)
     throw corrupt_error(concat(where, ": ", height, " x ", width, " pixels; expected sides from 1 to 65535"));
   picture.height = static_cast<int>(height);

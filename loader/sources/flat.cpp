@@ -27,14 +27,8 @@ fs::path split_folder(const fs::path& input, const std::string& split) {
 
 class Flat final : public Source {
  public:
-  Flat(const fs::path& input, const std::string& split) : input_(input) {
-    for (auto& path : detail::files_below(split_folder(input, split), ignored_count_)) {
-      if (detail::is_picture(path))
-        files_.push_back(std::move(path));
-      else
-        ++ignored_count_;
-    }
-  }
+  Flat(const fs::path& input, const std::string& split)
+      : input_(input), files_(detail::pictures_below(split_folder(input, split), input, ignored_)) {}
 
   uint64_t size() const override { return files_.size(); }
   std::vector<std::string> class_names() const override { return {}; }
@@ -47,12 +41,12 @@ class Flat final : public Source {
   }
   std::string where(uint64_t index) const override { return files_[index].string(); }
   std::string path(uint64_t index) const override { return files_[index].lexically_relative(input_).string(); }
-  uint64_t ignored_count() const override { return ignored_count_; }
+  IgnoredFiles ignored() const override { return ignored_; }
 
  private:
   fs::path input_;
+  IgnoredFiles ignored_;
   std::vector<fs::path> files_;
-  uint64_t ignored_count_ = 0;
 };
 
 const Registered<SourceKind> kFlat{"flat",

@@ -9,8 +9,8 @@
 // The classes are those of train and test together, so that a label means the same in every split. A class that train
 // has no picture of is an error; test may lack classes. A folder that holds pictures and no folders is one class, named
 // after it, or after train where neither has class folders. Classes and files are sorted by name, byte by byte; a
-// sample's id is its place in that order. Other files beside class folders, and everything hidden, are ignored and
-// counted.
+// sample's id is its place in that order. Other files beside class folders, and everything hidden, are ignored,
+// counted and named. Links to folders are followed.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -124,16 +124,16 @@ std::vector<fs::path> other_roots(const fs::path& input, const std::string& spli
   return others;
 }
 
-/// The class folders of one root, by name; hidden folders are not among them. Counts what else is there, a hidden
-/// folder as one.
-std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& beside_count) {
+/// The class folders of one root, by name; hidden folders are not among them, but among `beside`, as is all else.
+std::map<std::string, fs::path> class_folders(const fs::path& root, std::vector<fs::path>& beside) {
   std::map<std::string, fs::path> folders;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && name[0] != '.')
+    std::error_code ignored;  // a link that leads nowhere, or to itself, is no folder
+    if (entry.is_directory(ignored) && name[0] != '.')
       folders.emplace(name, entry.path());
     else
-      ++beside_count;
+      beside.push_back(entry.path());
   }
   return folders;
 }
@@ -147,9 +147,9 @@ class ImageFolder final : public Source {
       : input_(input) {
     const auto roots = roots_of(input, split, test_names), others = other_roots(input, split, roots, test_names);
     std::map<std::string, int64_t> labels;
-    uint64_t unused_count = 0;
+    std::vector<fs::path> unused;
     for (const auto& root : others)
-      for (const auto& [name, folder] : class_folders(root, unused_count)) labels.emplace(name, 0);
+      for (const auto& [name, folder] : class_folders(root, unused)) labels.emplace(name, 0);
     const auto folders =
         own_folders(roots, split == "test" && !others.empty() ? others.front() : roots.front(), labels);
     for (auto& [name, label] : labels) {
@@ -179,7 +179,7 @@ class ImageFolder final : public Source {
   }
   std::string where(uint64_t index) const override { return files_[index].path.string(); }
   std::string path(uint64_t index) const override { return files_[index].path.lexically_relative(input_).string(); }
-  uint64_t ignored_count() const override { return ignored_count_; }
+  IgnoredFiles ignored() const override { return ignored_; }
 
  private:
   struct File {
@@ -193,9 +193,10 @@ class ImageFolder final : public Source {
                                                            std::map<std::string, int64_t>& labels) {
     std::vector<std::map<std::string, fs::path>> folders;
     for (const auto& root : roots) {
-      uint64_t beside_count = 0;
-      folders.push_back(class_folders(root, beside_count));
-      if (!folders.back().empty()) ignored_count_ += beside_count;
+      std::vector<fs::path> beside;
+      folders.push_back(class_folders(root, beside));
+      if (folders.back().empty()) beside.clear();  // they are what there is
+      for (const auto& path : beside) ignored_.add(path.lexically_relative(input_).string());
       for (const auto& [name, folder] : folders.back()) labels.emplace(name, 0);
     }
     const bool has_no_classes = labels.empty();
@@ -228,12 +229,7 @@ class ImageFolder final : public Source {
   /// Adds the pictures in `folder`. Returns their number.
   uint64_t add_class(const fs::path& folder, int64_t label) {
     const size_t count_before = files_.size();
-    for (auto& path : detail::files_below(folder, ignored_count_)) {
-      if (detail::is_picture(path))
-        files_.push_back({std::move(path), label});
-      else
-        ++ignored_count_;
-    }
+    for (auto& path : detail::pictures_below(folder, input_, ignored_)) files_.push_back({std::move(path), label});
     return files_.size() - count_before;
   }
 
@@ -241,7 +237,7 @@ class ImageFolder final : public Source {
   std::vector<std::string> class_names_;
   std::vector<uint64_t> counts_;  // one entry per class: its pictures in this split
   std::vector<File> files_;
-  uint64_t ignored_count_ = 0;
+  IgnoredFiles ignored_;
 };
 
 const Registered<SourceKind> kImageFolder{

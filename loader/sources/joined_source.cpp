@@ -66,10 +66,20 @@ class JoinedSource final : public Source {
   }
   std::optional<Extent> raw_extent() const override { return sources_.front()->raw_extent(); }
   PixelType raw_pixels() const override { return sources_.front()->raw_pixels(); }
-  uint64_t ignored_count() const override {
-    uint64_t count = 0;
-    for (const auto& source : sources_) count += source->ignored_count();
-    return count;
+  IgnoredFiles ignored() const override {
+    IgnoredFiles all;
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      const IgnoredFiles own = sources_[i]->ignored();
+      for (const auto& name : own.first) all.add(concat(names_[i], "/", name));
+      all.count += own.count - own.first.size();
+    }
+    return all;
+  }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all;
+    for (const auto& source : sources_)
+      for (auto& note : source->notes()) all.push_back(std::move(note));
+    return all;
   }
 
  private:

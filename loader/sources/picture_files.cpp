@@ -7,6 +7,8 @@
 
 #include "augment/render.h"
 #include "core/error.h"
+#include "core/error_line.h"
+#include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
@@ -61,24 +63,60 @@ bool is_picture(const fs::path& path) {
   }
 }
 
-std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_count) {
-  std::vector<fs::path> files;
-  const auto end = fs::recursive_directory_iterator();
-  for (auto at = fs::recursive_directory_iterator(folder); at != end; ++at) {
-    const bool is_hidden = at->path().filename().native()[0] == '.',
-               is_folder = at->is_directory() && !at->is_symlink();
-    if (is_hidden && is_folder) at.disable_recursion_pending();
-    if (is_hidden && (is_folder || at->is_regular_file()))
-      ++ignored_count;
-    else if (at->is_regular_file())
-      files.push_back(at->path());
-    else if (is_picture_name(at->path()))
-      throw io_error(concat(at->path().string(), ": no regular file; expected a picture, as its name says"));
-    else if (!is_folder)
-      ++ignored_count;
+namespace {
+
+class Below {
+ public:
+  Below(const fs::path& root, IgnoredFiles& ignored) : root_(root), ignored_(ignored) {}
+
+  std::vector<fs::path> pictures(const fs::path& folder) {
+    visit(folder, fs::canonical(folder));
+    std::sort(found_.begin(), found_.end(),
+              [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+    return std::move(found_);
   }
-  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
-  return files;
+
+ private:
+  /// `place`: the folder without links.
+  void visit(const fs::path& folder, const fs::path& place) {
+    if (std::find(open_.begin(), open_.end(), place) != open_.end())
+      throw io_error(concat(folder.string(), ": is a link to ", place.string(),
+                            ", in which it lies; expected links to other folders"));
+    open_.push_back(place);
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const fs::path& path = entry.path();
+      if (path.filename().native()[0] == '.')
+        ignore(path);
+      else if (is_file(path))
+        is_picture(path) ? found_.push_back(path) : ignore(path);
+      else if (is_picture_name(path))
+        throw io_error(concat(path.string(), ": no regular file; expected a picture, as its name says"));
+      else if (is_folder(path))
+        visit(path, entry.is_symlink() ? fs::canonical(path) : place / path.filename());
+      else
+        ignore(path);
+    }
+    open_.pop_back();
+  }
+
+  /// False also for a link that leads nowhere, or to itself.
+  static bool is_folder(const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_directory(path, ignored);
+  }
+
+  void ignore(const fs::path& path) { ignored_.add(path.lexically_relative(root_).string()); }
+
+  const fs::path& root_;
+  IgnoredFiles& ignored_;
+  std::vector<fs::path> found_;
+  std::vector<fs::path> open_;  // the folders that visit() is in
+};
+
+}  // namespace
+
+std::vector<fs::path> pictures_below(const fs::path& folder, const fs::path& root, IgnoredFiles& ignored) {
+  return Below(root, ignored).pictures(folder);
 }
 
 SourceSample read_picture(const fs::path& path) {
@@ -169,16 +207,30 @@ void Fingerprint::add_text(const std::string& added) {
   hash_ = xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
-bool is_plain_path(const std::string& text) {
+std::optional<std::string> plain_path(const std::string& text) {
   const fs::path path(text);
-  if (path.empty() || path.is_absolute() || !path.has_filename() || text.find('\0') != std::string::npos) return false;
-  return std::none_of(path.begin(), path.end(),
-                      [](const fs::path& part) { return part == ".." || part == "." || part.empty(); });
+  if (path.empty() || path.is_absolute() || !path.has_filename() || text.find('\0') != std::string::npos) return {};
+  if (std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".." || part.empty(); }))
+    return {};
+  const fs::path plain = path.lexically_normal();
+  return plain.has_filename() && plain != "." ? std::optional(plain.string()) : std::nullopt;
 }
 
 }  // namespace penstock::detail
 
 namespace penstock {
+
+void IgnoredFiles::add(const std::string& name) {
+  if (++count <= kMostNamed) first.push_back(name);
+}
+
+std::string IgnoredFiles::text() const {
+  if (count == 0) return "";
+  const std::string more =
+      count > first.size() && !first.empty() ? concat(" and ", grouped(count - first.size()), " more") : "";
+  return concat(count_text(count, "file"), " ignored (no pictures, or outside of class folders)",
+                first.empty() ? "" : ": ", one_line(join(first)), more);
+}
 
 SourceSample picture_sample(std::vector<uint8_t> bytes) {
   if (detail::is_npy(bytes)) return detail::array_sample(bytes);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,12 @@ bool is_file(const std::filesystem::path& path);
 /// not silently skipped.
 bool is_picture(const std::filesystem::path& path);
 
-/// The regular files below `folder`, at any depth, sorted by bytes. Counts hidden files (other programs' leftovers) and
-/// what is neither file nor folder (pipes, dangling links, and links to folders, which are not followed). Throws
-/// io_error for a picture's name on anything that is not a regular file.
-std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder, uint64_t& ignored_count);
+/// The pictures below `folder`, at any depth, sorted by bytes. Links to folders are followed. Adds to `ignored`, with
+/// their paths below `root`: other files, hidden files and folders (other programs' leftovers), and what is neither
+/// file nor folder (pipes, dangling links). Throws io_error for a picture's name on anything that is not a regular
+/// file, and for a link to a folder that it lies in.
+std::vector<std::filesystem::path> pictures_below(const std::filesystem::path& folder,
+                                                  const std::filesystem::path& root, IgnoredFiles& ignored);
 
 /// picture_sample() of a file. Errors: io_error, corrupt_error, which name the file.
 SourceSample read_picture(const std::filesystem::path& path);
@@ -51,8 +54,8 @@ class Fingerprint {
   std::string hash_;  // chained, because a text of all names would be larger than everything else that pack() holds
 };
 
-/// Whether `path`, as a list or an archive has it, is a plain one below its folder: not absolute, without `..`, empty
-/// parts and zeros.
-bool is_plain_path(const std::string& path);
+/// A path as a list or an archive has it, without the parts `.`; nothing where it is no plain one below its folder:
+/// where it is absolute, or has `..`, empty parts or zeros.
+std::optional<std::string> plain_path(const std::string& path);
 
 }  // namespace penstock::detail

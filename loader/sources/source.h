@@ -28,6 +28,17 @@ struct SourceSample {
   bool is_converted = false;  // the file has another format (WebP, TIFF, ...); `bytes` is a PNG with the same pixels
 };
 
+/// The files that a source has left out, because they are not pictures or are in a place where none are expected.
+struct IgnoredFiles {
+  static constexpr size_t kMostNamed = 5;
+  uint64_t count = 0;
+  std::vector<std::string> first;  // names of the first kMostNamed
+
+  void add(const std::string& name);
+  /// "2 files ignored (no pictures, or outside of class folders): a/b.txt, c"; "" where there are none.
+  std::string text() const;
+};
+
 /// Random access to a foreign data set; sample i has id i.
 /// Errors: the factory throws config_error, io_error or corrupt_error, which names the file; so does read().
 /// Thread-safety: const members may be called from many threads.
@@ -50,9 +61,11 @@ class Source {
   /// Set when every sample is a raw picture of this extent, and of raw_pixels().
   virtual std::optional<Extent> raw_extent() const { return {}; }
   virtual PixelType raw_pixels() const { return PixelType::kU8; }
-  /// The number of files in the input folder that were ignored, because they are not pictures or are in a place where
-  /// none are expected.
-  virtual uint64_t ignored_count() const { return 0; }
+  /// Of the files in the input folder.
+  virtual IgnoredFiles ignored() const { return {}; }
+  /// What was taken in another way than one may expect, in a line each: what packing says besides. Read when all
+  /// samples have been read.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 /// The bytes of a picture's file as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels

@@ -9,9 +9,14 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/input_file.h"
+#include "loader/sources/picture_files.h"
+#include "loader/sources/split_names.h"
 
 namespace penstock::detail {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kMaxNames = 1000000;
 
@@ -39,6 +44,45 @@ std::vector<std::string> numbers_in(const std::string& where, const std::string&
 /// What stands for "{text}": the parts of "a,b", or the numbers of "000..009".
 std::vector<std::string> choices_in(const std::string& where, const std::string& text) {
   return text.find(',') == std::string::npos ? numbers_in(where, text) : split(text, ',');
+}
+
+/// The tars that `pattern`, a path, stands for.
+std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& pattern) {
+  std::vector<fs::path> tars;
+  for (const auto& name : expand_braces(spec.where(), pattern)) {
+    if (!is_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
+    tars.emplace_back(name);
+  }
+  check_each_once(spec.where(), tars);
+  return tars;
+}
+
+/// The tars in a folder whose names begin with `prefix`, which no letter follows (trainval-0.tar is none of train);
+/// sorted.
+std::vector<fs::path> tars_in(const fs::path& folder, const std::string& prefix) {
+  std::vector<fs::path> tars;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    const bool has_prefix = name.starts_with(prefix) && (prefix.empty() || !is_letter(name[prefix.size()]));
+    if (entry.is_regular_file() && tar_stem(name) && has_prefix) tars.push_back(entry.path());
+  }
+  std::sort(tars.begin(), tars.end());
+  return tars;
+}
+
+/// As split_entry(): only the user can say which one of val-0.tar and test-0.tar is meant.
+std::vector<fs::path> tars_of_split(const fs::path& input, const std::string& split) {
+  std::vector<fs::path> tars;
+  for (const auto& name : split_names(split)) {
+    auto own = tars_in(input, name);
+    if (!own.empty() && !tars.empty())
+      throw config_error(concat(input.string(), ": has both ", tars.front().filename().string(), " and ",
+                                own.front().filename().string(), "; expected one of them for split ", split,
+                                ", or shards=PATTERN"));
+    if (tars.empty()) tars = std::move(own);
+  }
+  return tars;
 }
 
 }  // namespace
@@ -95,6 +139,22 @@ std::vector<std::string> expand_braces(const std::string& where, const std::stri
       names.push_back(pattern.substr(0, open) + choice + rest);
     }
   return names;
+}
+
+std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const std::string& split) {
+  const std::string pattern = spec.get("shards", "");
+  if (pattern.empty() && fs::is_regular_file(input)) return {input};
+  if (pattern.empty() && !fs::exists(input) && input.string().find('{') != std::string::npos)
+    return tars_of_pattern(spec, input.string());
+  input_folder("webdataset", input);
+  if (!pattern.empty()) return tars_of_pattern(spec, (input / pattern).string());
+  const auto folder = split_entry(input, split, "");
+  auto tars = folder ? tars_in(*folder, "") : tars_of_split(input, split);
+  if (tars.empty() && !folder && split != "test") tars = tars_in(input, "");
+  if (tars.empty())
+    throw io_error(
+        concat(input.string(), ": no tars for split ", split, "; expected ", split, "*.tar, or shards=PATTERN"));
+  return tars;
 }
 
 }  // namespace penstock::detail

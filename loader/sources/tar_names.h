@@ -1,11 +1,14 @@
-// The names in WebDataset's tars: keys, endings and patterns.
+// The names in WebDataset's tars, and of them: keys, endings, patterns and the tars of a split.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/spec.h"
 
 namespace penstock::detail {
 
@@ -29,5 +32,9 @@ std::vector<std::string> field_names(const std::vector<std::string>& endings);
 /// combinations. Throws config_error `<where>: the pattern ...` for braces that do not fit, and for more than 10^6
 /// names.
 std::vector<std::string> expand_braces(const std::string& where, const std::string& pattern);
+
+/// The tars of a split, sorted; one or more. Throws config_error, io_error.
+std::vector<std::filesystem::path> find_tars(const Spec& spec, const std::filesystem::path& input,
+                                             const std::string& split);
 
 }  // namespace penstock::detail

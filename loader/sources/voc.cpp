@@ -176,7 +176,7 @@ std::optional<std::vector<std::string>> listed(const fs::path& sets, const std::
     for (const auto& line : split(read_text(file), '\n')) {
       const std::string id = line.substr(0, line.find_first_of(" \t\r"));
       if (id.empty()) continue;
-      if (!detail::is_plain_path(id))
+      if (!detail::plain_path(id))
         throw corrupt_error(concat(file.string(), ": ", in_quotes(id), "; expected the name of an annotation"));
       ids.push_back(id);
     }

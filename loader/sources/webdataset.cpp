@@ -3,11 +3,13 @@
 //
 // The input is a tar, or a pattern, in which {000..009} and {a,b} stand for several names, or DIR. In DIR the tars are
 // shards=PATTERN, or else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted,
-// also with the endings of compressed ones. The picture of a sample is, by the alphabet, the first whose ending is that
-// of a picture; `cls` is its class. Every other file is a field, called by what comes before its last ending (seg.png:
-// seg), or by that ending: .txt and .json text, .npy numbers, .png behind another ending a mask of its numbers,
-// anything else bytes; unless the member __penstock__ says what they are (tar_kinds.h). All samples have the files of
-// the first one. Sample i is the i-th in the order of the tars.
+// also with the endings of compressed ones. The picture of a sample has the ending picture=, or that of the first
+// sample's picture, or else is, by the alphabet, the first whose ending is that of a picture; one without counts as
+// broken. `cls` is its class: a whole number, read as Python's int() does, or a name. Every other file is a field,
+// called by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy numbers,
+// .png behind another ending a mask of its numbers, anything else bytes; unless the member __penstock__ says what they
+// are (tar_kinds.h). All samples have the files of the first one with a picture. Sample i is the i-th in the order of
+// the tars.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -15,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <unordered_set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -47,7 +50,8 @@ struct Extract {
 struct TarSample {
   uint32_t archive = 0;
   std::string key;
-  std::vector<Extract> files;  // picture; class, if there are classes; then one per field
+  const std::string* picture_ending;  // null: it has no picture
+  std::vector<Extract> files;         // picture; class, if there are classes; then one per field
 };
 
 /// The files that a sample has, from its first member on.
@@ -58,14 +62,16 @@ struct Group {
 
 class WebDataset final : public Source {
  public:
-  WebDataset(const Spec& spec, const std::vector<fs::path>& tars) : label_ending_(spec.get("label", "cls")) {
+  WebDataset(const Spec& spec, const std::vector<fs::path>& tars)
+      : label_ending_(spec.get("label", "cls")), picture_ending_(spec.get("picture", "")) {
     if (spec.has("fields"))
       for (const auto& ending : penstock::split(spec.get("fields", ""), ':')) wanted_.insert(ending);
     for (const auto& tar : tars) {
       archives_.push_back(detail::map_unpacked(tar));
       read_from(*archives_.back(), [&] { read_archive(static_cast<uint32_t>(archives_.size() - 1)); });
     }
-    classes_.finish(tars.front().parent_path().string());
+    if (!waiting_.empty()) refuse_first();
+    classes_.finish(tars.front().parent_path().string(), [&](uint64_t index) { return where(index); });
     finish_types(spec.where());
     name_classes(tars.front().string());
   }
@@ -80,6 +86,8 @@ class WebDataset final : public Source {
     SourceSample sample;
     read_from(*archives_[from.archive], [&] {
       try {
+        if (from.picture_ending == nullptr)
+          throw corrupt_error(concat("no picture (.", picture_ending_, "); expected one in every sample"));
         sample = picture_sample(copy(from, 0));
         for (size_t i = 0; i < types_.size(); ++i) sample.fields.push_back(value(from, i));
       } catch (const Error& error) {
@@ -101,11 +109,13 @@ class WebDataset final : public Source {
   /// Below the name of the archive where archives use the same keys.
   std::string path(uint64_t index) const override {
     const TarSample& sample = samples_[index];
-    const std::string name = concat(sample.key, ".", picture_ending_);
+    const std::string name =
+        sample.picture_ending == nullptr ? sample.key : concat(sample.key, ".", *sample.picture_ending);
     const std::string file = archives_[sample.archive]->path().filename().string();
     return has_common_keys_ ? concat(detail::tar_stem(file).value_or(file), "/", name) : name;
   }
-  uint64_t ignored_count() const override { return ignored_count_; }
+  IgnoredFiles ignored() const override { return ignored_; }
+  std::vector<std::string> notes() const override { return notes_; }
 
  private:
   std::string where_key(uint32_t archive, const std::string& key) const {
@@ -124,21 +134,27 @@ class WebDataset final : public Source {
       has_common_keys_ |= !all_keys_.insert(std::hash<std::string>()(group.key)).second;
       add_sample(archive, group);
     };
-    detail::for_each_member(archives_[archive]->bytes(), where, [&](const detail::TarMember& member) {
-      if (member.path == detail::kKindsMember) return read_kinds(archive, {member.offset, member.size});
-      const auto [key, ending] = detail::key_and_ending(member.path);
-      if (ending.empty()) {
-        ++ignored_count_;
-        return;
-      }
-      if (key != group.key) {
-        finish();
-        group = {key, {}};
-      }
-      if (!group.files.emplace(ending, Extract{member.offset, member.size}).second)
-        throw corrupt_error(concat(where_key(archive, key), ": two files .", ending, "; expected one"));
-    });
+    std::string last;
+    const bool has_end =
+        detail::for_each_member(archives_[archive]->bytes(), where, [&](const detail::TarMember& member) {
+          last = member.path;
+          if (member.path == detail::kKindsMember) return read_kinds(archive, {member.offset, member.size});
+          const auto [key, ending] = detail::key_and_ending(member.path);
+          if (ending.empty()) {
+            ignored_.add(concat(archives_[archive]->path().filename().string(), ": ", member.path));
+            return;
+          }
+          if (key != group.key) {
+            finish();
+            group = {key, {}};
+          }
+          if (!group.files.emplace(ending, Extract{member.offset, member.size}).second)
+            throw corrupt_error(concat(where_key(archive, key), ": two files .", ending, "; expected one"));
+        });
     finish();
+    if (!has_end)
+      notes_.push_back(concat(where, ": ends after ", in_quotes(last),
+                              " without the two blocks of zeros that end a tar, and may have been cut there"));
   }
 
   void read_kinds(uint32_t archive, const Extract& member) {
@@ -150,14 +166,32 @@ class WebDataset final : public Source {
     kinds_ = std::move(kinds);
   }
 
-  /// What the files of a sample are, by the first one.
+  /// The ending of a sample's picture: the one that all have, or another that is no field's; "" for none.
+  std::string picture_of(const Group& group) const {
+    if (group.files.contains(picture_ending_)) return picture_ending_;
+    if (is_picture_given_) return "";
+    for (const auto& [ending, file] : group.files) {
+      const bool is_picture = detail::is_picture_name("x." + ending) && ending.find('.') == std::string::npos;
+      if (is_picture && std::find(endings_.begin(), endings_.end(), ending) == endings_.end()) return ending;
+    }
+    return endings_.empty() && group.files.contains("npy") ? "npy" : "";  // as rasters are exported
+  }
+
+  /// No sample has a picture: the first one's files show why.
+  [[noreturn]] void refuse_first() const {
+    const auto& [archive, group] = waiting_.front();
+    std::vector<std::string> endings;
+    for (const auto& [ending, file] : group.files) endings.push_back("." + ending);
+    throw corrupt_error(concat(where_key(archive, group.key), ": no picture (",
+                               is_picture_given_ ? "." + picture_ending_ : ".jpg, .png, .webp, ...", ") among ",
+                               shortened(join(endings)),
+                               "; expected one in every sample, or picture=ENDING, where the ",
+                               "ending is all after the first dot of a name"));
+  }
+
+  /// What the files of a sample are, by the first one that has a picture.
   void choose_endings(const std::string& where, const Group& group) {
-    for (const auto& [ending, file] : group.files)
-      if (picture_ending_.empty() && detail::is_picture_name("x." + ending) && ending.find('.') == std::string::npos)
-        picture_ending_ = ending;
-    if (picture_ending_.empty() && group.files.contains("npy")) picture_ending_ = "npy";  // as rasters are exported
-    if (picture_ending_.empty())
-      throw corrupt_error(concat(where, ": no picture (.jpg, .png, .webp, ...); expected one in every sample"));
+    picture_ending_ = picture_of(group);
     endings_.push_back(picture_ending_);
     has_classes_ = group.files.contains(label_ending_);
     if (has_classes_) endings_.push_back(label_ending_);
@@ -178,17 +212,26 @@ class WebDataset final : public Source {
   }
 
   void add_sample(uint32_t archive, const Group& group) {
-    const std::string where = where_key(archive, group.key);
-    if (endings_.empty()) choose_endings(where, group);
-    TarSample sample{archive, group.key, {}};
-    for (const auto& ending : endings_) {
+    const std::string where = where_key(archive, group.key), picture = picture_of(group);
+    if (endings_.empty()) {
+      if (picture.empty()) return waiting_.emplace_back(archive, group), void();
+      choose_endings(where, group);
+      for (const auto& [other_archive, other] : std::exchange(waiting_, {})) add_sample(other_archive, other);
+    }
+    TarSample sample{archive, group.key, nullptr, {Extract{}}};
+    if (!picture.empty()) {
+      sample.picture_ending = &*picture_endings_.insert(picture).first;
+      sample.files[0] = group.files.at(picture);
+    }
+    for (const auto& ending : std::span(endings_).subspan(1)) {
       const auto found = group.files.find(ending);
       if (found == group.files.end())
         throw corrupt_error(concat(where, ": no file .", ending, "; expected one, as the first sample has"));
       sample.files.push_back(found->second);
     }
     for (const auto& [ending, file] : group.files)
-      if (std::find(endings_.begin(), endings_.end(), ending) == endings_.end()) refuse_or_ignore(where, ending);
+      if (ending != picture && std::find(endings_.begin(), endings_.end(), ending) == endings_.end())
+        refuse_or_ignore(where, ending);
     if (has_classes_) classes_.add(class_of(where, extract(archive, sample.files[1])));
     try {
       see_arrays(archive, sample);
@@ -205,15 +248,24 @@ class WebDataset final : public Source {
                                  ", which the first sample has not; expected the same files "
                                  "in every sample, or fields="));
     if (samples_.empty()) first_endings_.insert(ending);
-    ++ignored_count_;
+    ignored_.add(concat(where, ".", ending));
   }
 
-  std::string class_of(const std::string& where, std::span<const uint8_t> bytes) const {
-    std::string text(bytes.begin(), bytes.end());
-    while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
+  /// A whole number as Python's int() reads it, also after a byte order mark; or a name, if all samples have names.
+  std::string class_of(const std::string& where, std::span<const uint8_t> bytes) {
+    const std::string whole(bytes.begin(), bytes.end());
+    const std::string text(detail::trimmed(std::string_view(whole).substr(whole.starts_with("\xEF\xBB\xBF") ? 3 : 0)));
     if (text.empty() || text.size() > 1000)
       throw corrupt_error(concat(where, ": .", label_ending_, " has ", bytes.size(), " bytes; expected a class"));
-    return text;
+    const auto number = detail::int_of(text);
+    const bool is_name = !number && !detail::number_of(text);
+    if ((!is_name && !number) || (number && *number < 0) || is_name != has_names_.value_or(is_name))
+      throw corrupt_error(
+          concat(where, ": .", label_ending_, " is ", in_quotes(text), "; expected ",
+                 has_names_.value_or(false) ? "a name, as the samples before have" : "a whole number, 0 or more",
+                 has_names_ ? "" : ", or a name"));
+    has_names_ = is_name;
+    return number ? std::to_string(*number) : text;
   }
 
   std::span<const uint8_t> extract(uint32_t archive, const Extract& file) const {
@@ -298,8 +350,13 @@ class WebDataset final : public Source {
     return {data.begin(), data.end()};
   }
 
-  std::string label_ending_, picture_ending_;
-  std::set<std::string> wanted_;  // endings; empty: all
+  const std::string label_ending_;
+  std::string picture_ending_;
+  const bool is_picture_given_ = !picture_ending_.empty();
+  std::set<std::string> picture_endings_;            // of all samples
+  std::vector<std::pair<uint32_t, Group>> waiting_;  // the first samples, as long as none has a picture
+  std::optional<bool> has_names_;                    // and not numbers as classes; nothing before the first
+  std::set<std::string> wanted_;                     // endings; empty: all
   std::vector<std::unique_ptr<MappedFile>> archives_;
   std::vector<TarSample> samples_;
   std::vector<std::string> endings_;     // as TarSample::files
@@ -312,75 +369,21 @@ class WebDataset final : public Source {
   detail::ClassList classes_;
   std::optional<detail::TarKinds> kinds_;
   std::vector<std::string> class_names_;
-  uint64_t ignored_count_ = 0;
+  IgnoredFiles ignored_;
+  std::vector<std::string> notes_;
 };
-
-/// The tars that `pattern`, a path, stands for.
-std::vector<fs::path> tars_of_pattern(const Spec& spec, const std::string& pattern) {
-  std::vector<fs::path> tars;
-  for (const auto& name : detail::expand_braces(spec.where(), pattern)) {
-    if (!detail::is_file(name)) throw io_error(concat(name, ": is not there; expected the tars of ", pattern));
-    tars.emplace_back(name);
-  }
-  detail::check_each_once(spec.where(), tars);
-  return tars;
-}
-
-/// The tars in a folder whose names begin with `prefix`, which no letter follows (trainval-0.tar is none of train);
-/// sorted.
-std::vector<fs::path> tars_in(const fs::path& folder, const std::string& prefix) {
-  std::vector<fs::path> tars;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-    const bool has_prefix = name.starts_with(prefix) && (prefix.empty() || !is_letter(name[prefix.size()]));
-    if (entry.is_regular_file() && detail::tar_stem(name) && has_prefix) tars.push_back(entry.path());
-  }
-  std::sort(tars.begin(), tars.end());
-  return tars;
-}
-
-/// As split_entry(): only the user can say which one of val-0.tar and test-0.tar is meant.
-std::vector<fs::path> tars_of_split(const fs::path& input, const std::string& split) {
-  std::vector<fs::path> tars;
-  for (const auto& name : detail::split_names(split)) {
-    auto own = tars_in(input, name);
-    if (!own.empty() && !tars.empty())
-      throw config_error(concat(input.string(), ": has both ", tars.front().filename().string(), " and ",
-                                own.front().filename().string(), "; expected one of them for split ", split,
-                                ", or shards=PATTERN"));
-    if (tars.empty()) tars = std::move(own);
-  }
-  return tars;
-}
-
-/// The tars of a split, sorted; one or more.
-std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const std::string& split) {
-  const std::string pattern = spec.get("shards", "");
-  if (pattern.empty() && fs::is_regular_file(input)) return {input};
-  if (pattern.empty() && !fs::exists(input) && input.string().find('{') != std::string::npos)
-    return tars_of_pattern(spec, input.string());
-  detail::input_folder("webdataset", input);
-  if (!pattern.empty()) return tars_of_pattern(spec, (input / pattern).string());
-  const auto folder = detail::split_entry(input, split, "");
-  auto tars = folder ? tars_in(*folder, "") : tars_of_split(input, split);
-  if (tars.empty() && !folder && split != "test") tars = tars_in(input, "");
-  if (tars.empty())
-    throw io_error(
-        concat(input.string(), ": no tars for split ", split, "; expected ", split, "*.tar, or shards=PATTERN"));
-  return tars;
-}
 
 const Registered<SourceKind> kWebDataset{
     "webdataset",
-    {"shards", "label", "fields"},
+    {"shards", "picture", "label", "fields"},
     "WebDataset's tars, also .tar.gz and .tar.zst: shards=PATTERN with {000..009} or {a,b} for several names "
-    "(default: DIR/<split>/*.tar, DIR/<split>*.tar or DIR/*.tar), label=ENDING of the class's file (cls), fields=A:B "
+    "(default: DIR/<split>/*.tar, DIR/<split>*.tar or DIR/*.tar), picture=ENDING of the picture's file (the first that "
+    "is one), label=ENDING of the class's file (cls), fields=A:B "
     "endings of the files to keep, "
     "or none "
     "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
-      return std::make_unique<WebDataset>(spec, find_tars(spec, input, split));
+      return std::make_unique<WebDataset>(spec, detail::find_tars(spec, input, split));
     }};
 
 }  // namespace

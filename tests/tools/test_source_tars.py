@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from shardprep_tool import run
-from source_tool import fields_of, npy_bytes, pack, png_bytes, samples_of, write_tar
+from source_tool import fields_of, npy_bytes, pack, picture, png_bytes, samples_of, write_tar
 
 
 def wds_members(i):
@@ -61,13 +61,54 @@ PICTURE = ("a.png", png_bytes())
     ([PICTURE, ("a.npy", npy_bytes(np.array([{}], dtype=object), allow_pickle=True))], "which is a pickle"),
     ([PICTURE, ("a.npy", npy_bytes(np.zeros(3))[:-1])], "23 bytes of data, 24 by its shape"),
     ([PICTURE, ("a.npy", npy_bytes(np.zeros((2, 3)))), ("b.png", PICTURE[1]), ("b.npy", npy_bytes(np.zeros((2, 4))))], ".npy is F64 [2, 4]; expected F64 [2, 3], as in the samples before"),
-    ([("a.txt", b"x")], "no picture"),
+    ([("a.txt", b"x")], "a: no picture (.jpg, .png, .webp, ...) among .txt; expected one in every sample, or picture=ENDING"),
+    ([("0.left.jpg", b"x"), ("0.right.jpg", b"x")], "among .left.jpg, .right.jpg; expected"),
+    ([("22.05.jpg", b"x"), ("22.05.cls", b"0")], "22: no picture (.jpg, .png, .webp, ...) among .05.cls, .05.jpg; expected"),
+    ([PICTURE, ("a.cls", b"1.0")], '.cls is "1.0"; expected a whole number, 0 or more, or a name'),
+    ([PICTURE, ("a.cls", b"-1")], '.cls is "-1"; expected a whole number, 0 or more, or a name'),
+    ([PICTURE, ("a.cls", b"1"), ("b.png", PICTURE[1]), ("b.cls", b"cat")], 'b: .cls is "cat"; expected a whole number, 0 or more'),
+    ([PICTURE, ("a.cls", b"cat"), ("b.png", PICTURE[1]), ("b.cls", b"1")], 'b: .cls is "1"; expected a name, as the samples before have'),
+    ([PICTURE, ("a.cls", b"1"), ("b.cls", b"2")], "b: no picture (.png); expected one in every sample, or shardprep pack --on-corrupt skip"),
 ])
 def test_bad_tars_are_refused_in_one_line(tmp_path, members, message):
     write_tar(tmp_path / "in/x.tar", members)
     done = pack("webdataset", tmp_path / "in", tmp_path / "out", code=4)
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "out/train").exists()
+
+
+def labels_of(folder):
+    return [sample["label"] for sample in samples_of(folder / "train").values()]
+
+
+@pytest.mark.parametrize("classes", [[b" 1", b"0"], [b"\xef\xbb\xbf1\n", b"0"], [b"001", b"000"], [b"+1", b"0\r\n"]])
+def test_classes_are_the_numbers_that_python_reads(tmp_path, classes):
+    write_tar(tmp_path / "in/x.tar", [member for i, text in enumerate(classes) for member in ((f"{i}.png", png_bytes()), (f"{i}.cls", text))])
+    pack("webdataset", tmp_path / "in", tmp_path / "out")
+    assert labels_of(tmp_path / "out") == [1, 0]
+
+
+def test_pictures_of_several_formats_and_none(tmp_path):
+    members = [("0.cls", b"0"), ("1.jpg", png_bytes()), ("1.cls", b"1"), ("2.png", png_bytes()), ("2.cls", b"2"), ("3.jpeg", png_bytes()), ("3.cls", b"3")]
+    write_tar(tmp_path / "in/x.tar", members)
+    done = pack("webdataset", tmp_path / "in", tmp_path / "out", "--on-corrupt", "skip")
+    assert labels_of(tmp_path / "out") == [1, 2, 3]
+    assert done.stderr == f"skipped: {tmp_path}/in/x.tar: 0: no picture (.jpg); expected one in every sample\n"
+
+
+def test_the_picture_may_be_named(tmp_path):
+    write_tar(tmp_path / "in/x.tar", [(f"{i}.{side}.png", png_bytes(picture(mode="L"))) for i in range(2) for side in ("left", "right")])
+    pack("webdataset(picture=right.png)", tmp_path / "in", tmp_path / "out")
+    assert [(entry["name"], entry["kind"]) for entry in fields_of(tmp_path / "out/train")] == [("left", "mask")]
+
+
+@pytest.mark.parametrize("zeros", [0, 1])
+def test_tars_without_an_end_are_taken_with_a_note(tmp_path, zeros):
+    whole = write_tar(tmp_path / "in/x.tar", [PICTURE, ("a.cls", b"1")]).read_bytes().rstrip(b"\0")
+    (tmp_path / "in/x.tar").write_bytes(whole + bytes(-len(whole) % 512 + 512 * zeros))
+    done = pack("webdataset", tmp_path / "in", tmp_path / "out")
+    assert labels_of(tmp_path / "out") == [1]
+    assert done.stderr == f'note: {tmp_path}/in/x.tar: ends after "a.cls" without the two blocks of zeros that end a tar, and may have been cut there\n'
 
 
 def test_pickles_are_refused(tmp_path):

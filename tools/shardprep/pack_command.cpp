@@ -77,6 +77,7 @@ PackProgress pack_aloud(const PackOptions& options, const Source* listed, Progre
   const auto finish = [&](const std::string& list) {
     if (skipped_count > Problems::kMaxLines)
       line.say(concat("skipped: ... and ", grouped(skipped_count - Problems::kMaxLines), " more", list));
+    for (const auto& note : last.notes) line.say("note: " + note);
     line.finish();  // so that an error message begins a new line
   };
   try {
@@ -101,8 +102,7 @@ void print_summary(const fs::path& folder, const PackProgress& last) {
   if (manifest.warned_count > 0) notes += ", " + warned_text(manifest.warned_count);
   if (manifest.transcoded_count > 0)
     notes += ", " + count_text(manifest.transcoded_count, "JPEG") + " transcoded (same pixels, other bytes)";
-  if (last.ignored_count > 0)
-    notes += ", " + count_text(last.ignored_count, "file") + " ignored (no pictures, or outside of class folders)";
+  if (last.ignored.count > 0) notes += ", " + last.ignored.text();
   if (last.skipped_count > 0)
     notes += concat(", ", count_text(last.skipped_count, "broken picture"), " skipped, see ", skipped_file(folder));
   std::printf("%s: %s of %s in %s, %s, %.1f s%s\n", folder.c_str(), count_text(manifest.sample_count, "sample").c_str(),

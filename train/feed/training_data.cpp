@@ -99,10 +99,9 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards},
        report);
   log(concat("packed ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string(),
-             " in ", static_cast<int64_t>(ms_since(start_ns)), " ms",
-             source.ignored_count() == 0 ? std::string()
-                                         : concat(", ", count_text(source.ignored_count(), "file"),
-                                                  " ignored (no pictures, or outside of class folders)")));
+             " in ", static_cast<int64_t>(ms_since(start_ns)), " ms", source.ignored().count > 0 ? ", " : "",
+             source.ignored().text()));
+  for (const auto& note : source.notes()) log(note);
   return folder;
 }
 

@@ -9,23 +9,24 @@
 namespace penstock {
 namespace {
 
-char separator_of(const Spec& spec) {
-  const std::string text = spec.get("separator", "comma");
+std::optional<char> separator_of(const Spec& spec) {
+  const std::string text = spec.get("separator", "");
+  if (!spec.has("separator")) return {};
   if (text == "comma") return ',';
   if (text == "tab") return '\t';
   if (text == "semicolon") return ';';
   throw config_error(concat(spec.where(), ": separator is ", in_quotes(text), "; expected comma, semicolon or tab"));
 }
 
-const Registered<SourceKind> kCsv{"csv", detail::list_keys({"file", "separator"}),
-                                  "a table of pictures, DIR/<split>.csv or file=NAME in DIR: " + detail::list_help() +
-                                      "; separator=comma, semicolon or tab (comma)",
-                                  [](const Spec& spec, const std::filesystem::path& input, const std::string& split) {
-                                    const char separator = separator_of(spec);
-                                    auto list = detail::find_list(spec, input, split, ".csv");
-                                    auto table = detail::open_csv(list.file, separator);
-                                    return detail::make_list_source(spec, std::move(list), std::move(table), split);
-                                  }};
+const Registered<SourceKind> kCsv{
+    "csv", detail::list_keys({"file", "separator"}),
+    "a table of pictures, DIR/<split>.csv or file=NAME in DIR: " + detail::list_help() +
+        "; separator=comma, semicolon or tab (the one that the names of the columns have)",
+    [](const Spec& spec, const std::filesystem::path& input, const std::string& split) {
+      const auto separator = separator_of(spec);
+      return detail::make_list_source(spec, detail::find_list(spec, input, split, ".csv"), split,
+                                      [&](const auto& file) { return detail::open_csv(file, separator); });
+    }};
 
 }  // namespace
 }  // namespace penstock

@@ -11,9 +11,8 @@ const Registered<SourceKind> kJsonLines{
     "jsonl", detail::list_keys({"file"}),
     "lines of JSON objects, DIR/<split>.jsonl or file=NAME in DIR; keys as csv's, and a.b for the key b of an object a",
     [](const Spec& spec, const std::filesystem::path& input, const std::string& split) {
-      auto list = detail::find_list(spec, input, split, ".jsonl");
-      auto table = detail::open_json_lines(list.file);
-      return detail::make_list_source(spec, std::move(list), std::move(table), split);
+      return detail::make_list_source(spec, detail::find_list(spec, input, split, ".jsonl"), split,
+                                      detail::open_json_lines);
     }};
 
 }  // namespace

@@ -5,12 +5,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/strict_json.h"
+#include "loader/sources/class_list.h"
 #include "loader/sources/picture_files.h"
 
 namespace penstock::detail {
@@ -75,6 +77,24 @@ bool add_json(const Json& value, size_t depth, Numbers& numbers) {
   if (!value.is_number_float()) return false;
   return numbers.add(value.get<double>()), true;
 }
+
+/// Whether a text that add_text() takes is told by its number: not so 007, 1e5 as a hash has it and no program writes,
+/// and digits that are too many for a whole number.
+bool is_told_by_number(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  const std::string_view digits = text.substr(is_negative ? 1 : 0);
+  const size_t end = std::min(digits.find_first_not_of("0123456789"), digits.size());
+  if (end > 1 && digits[0] == '0') return false;
+  if (end == digits.size()) {
+    int64_t whole = 0;
+    return std::from_chars(text.data(), text.data() + text.size(), whole).ec == std::errc();
+  }
+  const bool is_hash = (digits[end] == 'e' || digits[end] == 'E') && end + 1 < digits.size() &&
+                       digits[end + 1] != '-' && digits[end + 1] != '+';
+  return !is_hash || is_negative;
+}
+
+bool is_whole(double number) { return number == std::floor(number); }
 
 /// The numbers that a cell is; nothing for text.
 std::optional<Numbers> numbers_in(const Json& value) {
@@ -179,16 +199,37 @@ std::string text_cell(const Json& row, const std::string& column, const std::str
   return value.get<std::string>();
 }
 
+std::string label_cell(const Json& row, const std::string& column, const std::string& where) {
+  const Json& value = cell_of(row, column, where);
+  const bool is_label =
+      value.is_number_float() && is_whole(value.get<double>()) && std::abs(value.get<double>()) < 1e15;
+  return is_label ? std::to_string(static_cast<int64_t>(value.get<double>())) : text_cell(row, column, where);
+}
+
 std::string ListField::path(const Json& row, const std::string& where) const {
-  std::string path = text_cell(row, column_, where);
-  if (!is_plain_path(path)) throw wrong_cell(where, column_, path, "a path below the list's folder");
-  return path;
+  const std::string path = text_cell(row, column_, where);
+  if (auto plain = plain_path(path)) return *std::move(plain);
+  throw wrong_cell(where, column_, path, "a path below the list's folder");
+}
+
+bool ListField::is_missing_in(const Json& value) const {
+  return is_untyped_ && value.is_string() && is_missing(value.get_ref<const std::string&>());
+}
+
+bool ListField::is_text() const {
+  if (form_ == Form::kText || form_ == Form::kUnseen) return true;
+  const bool is_real = form_ == Form::kReal || missing_count_ > 0;
+  return is_untyped_ && is_real && has_long_whole_ && !has_fraction_;
 }
 
 void ListField::see(const Json& row, const std::string& where) {
-  if (use_ != ColumnUse::kGuessed) return;
+  if (use_ != ColumnUse::kGuessed && !(use_ == ColumnUse::kNumber && is_untyped_)) return;
   const Json& value = cell_of(row, column_, where);
-  const auto numbers = numbers_in(value);
+  if (is_missing_in(value)) return void(++missing_count_);
+  if (use_ == ColumnUse::kNumber) return;
+  auto numbers = numbers_in(value);
+  const bool is_text = value.is_string() && !(is_untyped_ && is_told_by_number(value.get_ref<const std::string&>()));
+  if (is_text) numbers.reset();
   if (!numbers) {
     if (!value.is_string())
       throw wrong_cell(where, column_, value,
@@ -203,6 +244,12 @@ void ListField::see(const Json& row, const std::string& where) {
     throw wrong_cell(where, column_, value,
                      was_list ? "a list of numbers, as in the rows before" : "no list, as in the rows before");
   if (form_ == Form::kText) return;  // a number among texts
+  const bool has_digits_alone =
+      value.is_string() && value.get_ref<const std::string&>().find_first_of("eE") == std::string::npos;
+  for (const double number : numbers->values) {
+    has_fraction_ |= !is_whole(number);
+    has_long_whole_ |= has_digits_alone && is_whole(number) && number != static_cast<float>(number);
+  }
   const bool is_whole =
       numbers->is_whole && (form_ == Form::kUnseen || form_ == Form::kWhole || form_ == Form::kWholes);
   form_ = is_list ? (is_whole ? Form::kWholes : Form::kReals) : (is_whole ? Form::kWhole : Form::kReal);
@@ -239,9 +286,8 @@ FieldType ListField::type(const std::string& boxes) const {
     case kGuessed:
       break;
   }
-  if (form_ == Form::kText || form_ == Form::kUnseen)
-    return {.name = column_, .kind = FieldKind::kText, .dtype = Dtype::kU8, .shape = variable};
-  const bool is_whole = form_ == Form::kWhole || form_ == Form::kWholes;
+  if (is_text()) return {.name = column_, .kind = FieldKind::kText, .dtype = Dtype::kU8, .shape = variable};
+  const bool is_whole = (form_ == Form::kWhole && missing_count_ == 0) || form_ == Form::kWholes;
   auto shape = shape_;
   if (shape == std::vector<int64_t>{0}) shape = variable;
   return {.name = column_, .dtype = is_whole ? Dtype::kI64 : Dtype::kF32, .shape = shape};
@@ -257,9 +303,14 @@ FieldValue ListField::value(const Json& row, const std::string& where, const std
     if (!numbers) throw wrong_cell(where, column_, value, "a list of whole numbers");
     return bytes_of(*numbers, Dtype::kI64);
   }
-  if (use_ == ColumnUse::kText || (use_ == ColumnUse::kGuessed && form_ == Form::kText)) {
+  if (use_ == ColumnUse::kText || (use_ == ColumnUse::kGuessed && is_text())) {
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     return {text.begin(), text.end()};
+  }
+  if (use_ != ColumnUse::kBoxes && is_missing_in(value)) {
+    FieldValue bytes;
+    append(bytes, std::numeric_limits<float>::quiet_NaN());
+    return bytes;
   }
   const auto numbers = numbers_in(use_ == ColumnUse::kBoxes ? list_in(value) : value);
   if (!numbers) throw wrong_cell(where, column_, value, use_ == ColumnUse::kBoxes ? "a list of boxes" : "a number");

@@ -16,19 +16,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::unique_ptr<Source> open_metadata(const Spec& spec, const fs::path& input, const std::string& split) {
-  const auto own = detail::split_entry(input, split, "");
-  if (!own && split == "test" && !spec.has("split"))
-    throw io_error(concat(input.string(), ": no folder for split test; expected ",
-                          join(detail::split_names(split), ", "), ", or the key split=COLUMN"));
-  const fs::path root = own.value_or(input), lines = root / "metadata.jsonl", csv = root / "metadata.csv";
+/// The metadata in a folder. Throws io_error where there is none, or two.
+fs::path metadata_in(const fs::path& root) {
+  const fs::path lines = root / "metadata.jsonl", csv = root / "metadata.csv";
   const bool has_lines = fs::is_regular_file(lines), has_csv = fs::is_regular_file(csv);
   if (has_lines == has_csv)
     throw io_error(concat(root.string(),
                           has_csv ? ": has metadata.csv and metadata.jsonl" : ": no metadata.csv or metadata.jsonl",
                           "; expected one of them"));
-  auto table = has_csv ? detail::open_csv(csv, ',') : detail::open_json_lines(lines);
-  return detail::make_list_source(spec, {has_csv ? csv : lines, root}, std::move(table), split);
+  return has_csv ? csv : lines;
+}
+
+std::unique_ptr<Source> open_metadata(const Spec& spec, const fs::path& input, const std::string& split) {
+  const auto own = detail::split_entry(input, split, "");
+  if (!own && split == "test" && !spec.has("split"))
+    throw io_error(concat(input.string(), ": no folder for split test; expected ",
+                          join(detail::split_names(split), ", "), ", or the key split=COLUMN"));
+  const fs::path root = own.value_or(input);
+  detail::ListFile list{metadata_in(root), root, {}};
+  if (own && split == "test")
+    for (const char* name : {"metadata.csv", "metadata.jsonl"})
+      if (fs::is_regular_file(input / "train" / name)) list.of_train = input / "train" / name;
+  return detail::make_list_source(spec, std::move(list), split, [](const fs::path& file) {
+    return file.extension() == ".csv" ? detail::open_csv(file, {}) : detail::open_json_lines(file);
+  });
 }
 
 const Registered<SourceKind> kMetadataFolder{

@@ -55,12 +55,24 @@ TEST(TarTest, MembersAreThoseThatWereWritten) {
 
 TEST(TarTest, EveryArchiveThatIsCutShortIsRefused) {
   const Bytes whole = two_members();
-  for (size_t size = 0; size < whole.size(); size += 97)
+  for (size_t size = 0; size < 2560; size += 97)  // where the second member ends
     EXPECT_THAT(error_of([&] {
                   members_of({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
                 }),
                 HasSubstr("4 x.tar: byte "))
         << size;
+}
+
+TEST(TarTest, AWholeLastMemberNeedsNoEnd) {
+  const Bytes whole = two_members();
+  for (const ptrdiff_t size : {2560, 2561, 3072, 3583, 3584}) {
+    std::vector<std::string> paths;
+    const bool has_end =
+        detail::for_each_member(Bytes{whole.begin(), whole.begin() + size}, "x.tar",
+                                [&](const detail::TarMember& member) { paths.push_back(member.path); });
+    EXPECT_THAT(paths, ElementsAre("a/1.txt", "a/2.bin")) << size;
+    EXPECT_EQ(has_end, size == 3584) << size;
+  }
 }
 
 TEST(TarTest, EveryChangedByteOfAHeaderIsNoticed) {

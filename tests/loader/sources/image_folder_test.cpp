@@ -120,7 +120,7 @@ TEST(ImageFolderTest, ContentDecidesNotTheName) {
   write_bytes(folder / "c/5.jpeg", Bytes{});
   const auto source = make_source("image-folder", folder.path());
   ASSERT_EQ(source->size(), 5u);
-  EXPECT_EQ(source->ignored_count(), 1u);
+  EXPECT_EQ(source->ignored().count, 1u);
   EXPECT_EQ(source->read(0).encoding, Encoding::kPng);
   EXPECT_EQ(source->read(1).encoding, Encoding::kJpeg);
   EXPECT_EQ(source->read(1).bytes, jpeg());
@@ -135,16 +135,48 @@ TEST(ImageFolderTest, NothingIsPassedOverInSilence) {
   using Make = std::function<void(const fs::path&)>;
   const std::vector<Make> makes{[](const fs::path& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); },
                                 [](const fs::path& path) { fs::create_symlink("nowhere", path); },
-                                [](const fs::path& path) { fs::create_directory_symlink("..", path); }};
+                                [](const fs::path& path) { fs::create_symlink(path.filename(), path); }};
   for (const auto& make : makes) {
     const TemporaryFolder folder;
     write_bytes(folder / "c/1.png", png());
     make(folder / "c/2");
-    EXPECT_EQ(make_source("image-folder", folder.path())->ignored_count(), 1u);
+    EXPECT_EQ(make_source("image-folder", folder.path())->ignored().count, 1u);
     make(folder / "c/3.jpg");
     EXPECT_THAT(error_of_source("image-folder", folder.path()),
                 testing::AllOf(StartsWith("3 "), HasSubstr("c/3.jpg: no regular file; expected a picture")));
   }
+}
+
+TEST(ImageFolderTest, LinkedFoldersInsideOfAClassAreFollowed) {
+  const TemporaryFolder folder;
+  for (const char* name : {"in/cat/1.png", "in/dog/deep/1.png", "more/2.png", "more/sub/3.png"})
+    write_bytes(folder / name, png());
+  for (const char* link : {"in/cat/a", "in/cat/b"}) fs::create_directory_symlink("../../more", folder / link);
+  fs::create_directory_symlink("../cat", folder / "in/dog/cats");  // which leads to `more` again
+  EXPECT_EQ(listing(*make_source("image-folder", folder / "in")),
+            (std::vector<std::string>{"cat 1.png", "cat 2.png", "cat 3.png", "cat 2.png", "cat 3.png", "dog 1.png",
+                                      "dog 2.png", "dog 3.png", "dog 2.png", "dog 3.png", "dog 1.png"}));
+  EXPECT_EQ(make_source("image-folder", folder / "in")->path(1), "cat/a/2.png");
+}
+
+TEST(ImageFolderTest, ALinkToAFolderThatItLiesInIsRefused) {
+  for (const char* target : {".", "..", "../..", "../deep"}) {
+    const TemporaryFolder folder;
+    write_bytes(folder / "in/c/deep/1.png", png());
+    fs::create_directory_symlink(target, folder / "in/c/deep/loop");
+    EXPECT_THAT(error_of_source("image-folder", folder / "in"),
+                testing::AllOf(StartsWith("3 "), HasSubstr("in which it lies; expected links to other folders")))
+        << target;
+  }
+}
+
+TEST(ImageFolderTest, WhatIsIgnoredIsNamed) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "c/1.png", png());
+  for (int i = 0; i < 7; ++i) write_bytes(folder / ("c/" + std::to_string(i) + ".txt"), std::string("no picture"));
+  const std::string text = make_source("image-folder", folder.path())->ignored().text();
+  EXPECT_THAT(text, testing::AllOf(StartsWith("7 files ignored (no pictures, or outside of class folders): c/"),
+                                   testing::EndsWith(".txt and 2 more")));
 }
 
 TEST(ImageFolderTest, AClassWithoutPicturesIsRefusedButInTest) {
@@ -216,7 +248,7 @@ TEST(ImageFolderTest, FilesBesideClassesAreCounted) {
   fs::create_symlink("nowhere", folder / "link");
   const auto source = make_source("image-folder", folder.path());
   EXPECT_EQ(source->size(), 2u);
-  EXPECT_EQ(source->ignored_count(), 4u);  // the hidden folder counts as one
+  EXPECT_EQ(source->ignored().count, 4u);  // the hidden folder counts as one
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "core/text.h"
 #include "loader/pack/pack.h"
 #include "loader/shards/dataset.h"
@@ -26,17 +28,54 @@ using testing_data::write_bytes;
 TEST(ClassListTest, NumbersAreLabelsAndNamesAreSorted) {
   detail::ClassList numbers;
   for (const char* name : {"3", "0", "3", "10"}) numbers.add(name);
-  numbers.finish("x");
+  numbers.finish("x", {});
   EXPECT_EQ(numbers.names().size(), 11U);
   EXPECT_THAT((std::vector{numbers.label(0), numbers.label(1), numbers.label(3)}), ElementsAre(3, 0, 10));
   detail::ClassList names;
   for (const char* name : {"b", "03", "a", "b"}) names.add(name);  // 03 is no number, or two names would be one class
-  names.finish("x");
+  names.finish("x", {});
   EXPECT_THAT(names.names(), ElementsAre("03", "a", "b"));
   EXPECT_THAT((std::vector{names.label(0), names.label(1), names.label(3)}), ElementsAre(2, 0, 2));
   detail::ClassList large;
   large.add("4000000000");
-  EXPECT_THAT(error_of([&] { large.finish("x.csv"); }), HasSubstr("x.csv: class 4000000000; expected numbers below"));
+  EXPECT_THAT(error_of([&] { large.finish("x.csv", {}); }),
+              HasSubstr("x.csv: class 4000000000; expected numbers below"));
+}
+
+std::vector<int64_t> labels_of(const std::vector<std::string>& names) {
+  detail::ClassList list;
+  for (const auto& name : names) list.add(name);
+  list.finish("x", [](uint64_t sample) { return concat("row ", sample + 1); });
+  std::vector<int64_t> labels;
+  for (size_t i = 0; i < names.size(); ++i) labels.push_back(list.label(i));
+  return labels;
+}
+
+TEST(ClassListTest, NumbersAreReadAsNumbersInEveryForm) {
+  EXPECT_THAT(labels_of({"0.0", "2.0", "10.0", "1"}), ElementsAre(0, 2, 10, 1));
+  EXPECT_THAT(labels_of({" 0", "2 ", "\t10"}), ElementsAre(0, 2, 10));
+  EXPECT_THAT(labels_of({"-1", "10", "2"}), ElementsAre(0, 2, 1));       // none is a label, but they are numbers
+  EXPECT_THAT(labels_of({"0.5", "10.5", "2.5"}), ElementsAre(0, 2, 1));  // as are these
+  EXPECT_THAT(labels_of({"002", "010", "2b"}), ElementsAre(0, 1, 2));
+}
+
+TEST(ClassListTest, ALabelThatIsMissingAmongNumbersIsRefused) {
+  for (const char* missing : {"nan", "NaN", "None", " "})
+    EXPECT_EQ(error_of([&] {
+                labels_of({"0", "2", missing});
+              }),
+              concat("4 row 3: label is \"", missing, "\"; expected a number, as the others are"));
+  EXPECT_THAT(labels_of({"nan", "cat"}), ElementsAre(1, 0));  // a word among words
+}
+
+TEST(ClassListTest, IntegersAreThoseOfPython) {
+  for (const auto& [text, number] : std::map<std::string, int64_t>{
+           {" 1\n", 1}, {"007", 7}, {"+3", 3}, {"-4", -4}, {"1_000", 1000}, {"123456789012345678", 123456789012345678}})
+    EXPECT_EQ(detail::int_of(text), number) << text;
+  for (const char* text : {"", "-", "1.0", "_1", "1_", "1__0", "- 4", "x", "1e3",
+                           "\xEF\xBB\xBF"
+                           "1"})
+    EXPECT_FALSE(detail::int_of(text)) << text;
 }
 
 TEST(TarNamesTest, KeysEndAtTheFirstDotOfTheName) {
@@ -91,7 +130,9 @@ TEST(FlatTest, PicturesHaveNoClassAndAreDealtInTurn) {
   EXPECT_EQ(source->size(), 4U);  // a PNG is one whatever it is called
   EXPECT_TRUE(source->class_names().empty());
   EXPECT_EQ(source->path(0), "3.png");
-  EXPECT_EQ(source->ignored_count(), 2U);
+  EXPECT_EQ(source->ignored().text(), "2 files ignored (no pictures, or outside of class folders): " +
+                                          source->ignored().first[0] + ", " + source->ignored().first[1]);
+  EXPECT_THAT(source->ignored().first, testing::UnorderedElementsAre(".5.png", ".hidden"));
   pack({.source = "flat", .input = folder / "in", .output = folder / "out", .shard_count = 2});
   const auto dataset = Dataset::open(folder / "out");
   EXPECT_EQ(dataset->shard_begin(1), 2U);
