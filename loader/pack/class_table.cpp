@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "loader/files/strict_json.h"
 #include "loader/shards/dataset.h"
+#include "loader/shards/field_mismatch.h"
 
 namespace penstock::detail {
 namespace {
@@ -83,14 +84,15 @@ int64_t ClassTable::label(const Source& source, uint64_t id) const {
   throw bug_error(concat(source.where(id), ": label is ", number, "; expected 0 to ", source_labels.size(), " - 1"));
 }
 
-ClassTable class_table(const std::vector<std::string>& source_names, const fs::path& output, const std::string& split,
-                       const std::vector<std::string>& packed_next) {
+ClassTable class_table(const std::vector<std::string>& source_names, const std::vector<FieldType>& fields,
+                       const fs::path& output, const std::string& split, const std::vector<std::string>& packed_next) {
   std::vector<std::string> names;
   for (const auto& name : source_names) names.push_back(utf8_text(name));
   const auto others = other_splits(output, split, packed_next);
   for (const auto& other : others) {
     check_classes(names, output / split, split, other);
-    const auto problem = class_problem(other.folder, other.manifest, others[0].folder, others[0].manifest);
+    auto problem = class_problem(other.folder, other.manifest, others[0].folder, others[0].manifest);
+    if (problem.empty()) problem = field_mismatch(output / split, fields, other.folder, other.manifest.fields);
     if (!problem.empty()) throw config_error(problem);
   }
   ClassTable table{others.empty() ? names : others[0].manifest.class_names, {}};

@@ -26,12 +26,14 @@ void check_class_names(const std::vector<std::string>& names, const std::string&
 
 /// The table for a source with these classes, which is to be packed into OUTPUT/<split>. Where another split is packed
 /// there already, its table counts, and the classes of the source are found in it by name. The splits in `packed_next`
-/// do not count, because the same call replaces them.
+/// do not count, because the same call replaces them. `fields` are those of the source.
 ///
-/// Errors: config_error where the source has a class that the other split lacks. Except for split test also where the
+/// Errors: config_error where the source has a class that the other split lacks, or where field_mismatch() says that a
+/// field differs from that of the other split. Except for split test also where the
 /// source lacks a class, because a model would get an output for it that is never trained. What read_manifest() throws.
 /// Requires names that check_class_names() passes.
-ClassTable class_table(const std::vector<std::string>& source_names, const std::filesystem::path& output,
-                       const std::string& split, const std::vector<std::string>& packed_next);
+ClassTable class_table(const std::vector<std::string>& source_names, const std::vector<FieldType>& fields,
+                       const std::filesystem::path& output, const std::string& split,
+                       const std::vector<std::string>& packed_next);
 
 }  // namespace penstock::detail

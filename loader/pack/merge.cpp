@@ -204,7 +204,7 @@ void merge_skipped(const std::vector<Found>& parts, const fs::path& folder) {
 
 /// Throws config_error when another split has been packed with other classes since the parts were.
 void check_classes(const MergeOptions& options, const Manifest& manifest) {
-  const auto table = detail::class_table(manifest.class_names, options.output, options.split, {});
+  const auto table = detail::class_table(manifest.class_names, manifest.fields, options.output, options.split, {});
   if (table.names == manifest.class_names) return;
   throw config_error(concat((options.output / options.split).string(),
                             ": another split was packed in the meantime, with other classes; expected to pack and to ",

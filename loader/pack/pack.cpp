@@ -43,7 +43,7 @@ namespace {
 namespace fs = std::filesystem;
 
 detail::ClassTable table_of(const Source& source, const PackOptions& options) {
-  return detail::class_table(source.class_names(), options.output, options.split, options.packed_next);
+  return detail::class_table(source.class_names(), source.fields(), options.output, options.split, options.packed_next);
 }
 
 /// `input` is the folder that the source reads, if it reads one.

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/map_guard.h"
+#include "loader/shards/field_mismatch.h"
 #include "loader/shards/first_rows.h"
 #include "loader/shards/joined_manifest.h"
 #include "loader/shards/shard_slot.h"
@@ -125,14 +126,9 @@ std::string split_problem(const std::filesystem::path& split_folder, const Manif
 
 std::string class_problem(const std::filesystem::path& folder, const Manifest& manifest,
                           const std::filesystem::path& other_folder, const Manifest& other) {
-  const auto& names = manifest.class_names;
-  const auto& expected = other.class_names;
-  if (names == expected) return "";
-  const auto first = static_cast<size_t>(
-      std::mismatch(names.begin(), names.end(), expected.begin(), expected.end()).first - names.begin());
-  const auto named = [&](const auto& list) { return first < list.size() ? in_quotes(list[first]) : "none"; };
-  return concat(folder.string(), ": class ", first, " is ", named(names), "; expected ", named(expected), ", as in ",
-                other_folder.string(), "; pack it again");
+  const auto name = detail::first_other_name(manifest.class_names, other.class_names);
+  if (name.empty()) return detail::field_mismatch(folder, manifest.fields, other_folder, other.fields);
+  return concat(folder.string(), ": class ", name, ", as in ", other_folder.string(), "; pack it again");
 }
 
 std::string class_problem(const std::filesystem::path& split_folder, const Manifest& manifest) {

@@ -22,8 +22,8 @@ std::vector<FieldType> types_of(const Manifest& manifest) {
 }
 
 void check_fits(const JoinedPart& first, const JoinedPart& part) {
-  if (const auto problem = class_problem(part.folder, part.manifest, first.folder, first.manifest); !problem.empty())
-    throw config_error(problem);
+  const auto problem = class_problem(part.folder, part.manifest, first.folder, first.manifest);
+  if (!problem.empty()) throw config_error(problem);
   if (part.manifest.pixels != first.manifest.pixels)
     throw config_error(concat(part.folder.string(), ": pictures have pixels of ", pixel_type_name(part.manifest.pixels),
                               "; expected ", pixel_type_name(first.manifest.pixels), ", as in ",
@@ -33,12 +33,13 @@ void check_fits(const JoinedPart& first, const JoinedPart& part) {
                               first.manifest.channels, ", as in ", first.folder.string()));
   const auto names_of = [](const Manifest& manifest) {
     std::vector<std::string> names;
-    for (const auto& field : manifest.fields) names.push_back(field.name);
+    for (const auto& field : manifest.fields)
+      names.push_back(concat(type_text(field), field.swapped.empty() ? "" : " with pairs that change places"));
     return names.empty() ? std::string("none") : join(names);
   };
   if (types_of(part.manifest) != types_of(first.manifest))
     throw config_error(concat(part.folder.string(), ": has the fields ", names_of(part.manifest), "; expected ",
-                              names_of(first.manifest), ", of the same types, as in ", first.folder.string()));
+                              names_of(first.manifest), ", as in ", first.folder.string()));
 }
 
 /// Mean and deviation over all parts.

@@ -47,6 +47,26 @@ def average_precision(wanted, scores):
     return np.sum(np.diff(np.insert(found, 0, 0)) * found / (ends + 1)) / wanted.sum()
 
 
+def write_list(folder, name, rows):
+    (folder / "0.png").write_bytes(b"") if folder.exists() else folder.mkdir()
+    for number in range(4):
+        Image.fromarray(np.full((8, 8), 40 * number, dtype=np.uint8)).save(folder / f"{number}.png")
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps({"path": f"{number}.png", "age": age}) + "\n" for number, age in enumerate(rows)))
+
+
+@pytest.mark.parametrize("train, test, problem", [
+    ([1, 2, 3, 4], [1, 2, 3, "?"], 'field "age": text U8 [n]; expected "age": number I64 []'),
+    ([[1, 2]] * 4, [[1, 2, 3]] * 4, 'field "age": number I64 [3]; expected "age": number I64 [2]'),
+    ([[1, 2]] * 4, [[1, 2], [1], [3, 4], [5, 6]], '--loss mse(target=age): field age is of kind number and of any length; expected')])
+def test_a_target_that_is_something_else_in_the_test_split_is_refused(cache, tmp_path, train, test, problem):
+    write_list(tmp_path / "lists", "train", train)
+    write_list(tmp_path / "lists", "test", test)
+    flags = ["--data", f"jsonl:{tmp_path}/lists", "--loss", "mse(target=age)", "-j", 0, "--threads", 1, "--device", "cpu", "-b", 4]
+    said = run(cache, *flags, "--check", "--out", tmp_path / "run", code=2).stderr
+    assert said.startswith(f"train: {cache}/penstock/jsonl-") and f"/test: {problem}" in said and said.count("\n") == 1, said
+    assert not (tmp_path / "run").exists()
+
+
 def test_numbers_are_learned_and_evaluated_by_their_errors(cache, tmp_path):
     out = trained(cache, tmp_path, AGE, "--epochs", 12)
     epochs = [one for one in metrics(out) if one["kind"] == "epoch"]

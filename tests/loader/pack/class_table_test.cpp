@@ -146,6 +146,63 @@ TEST(ClassTableTest, ATestSplitWithOtherClassesIsNotOpenedInSilence) {
   EXPECT_EQ(Dataset::open(folder / "data/another")->size(), 4u);
 }
 
+/// Letters that have a field of this type, with an empty value.
+class WithField final : public Source {
+ public:
+  explicit WithField(FieldType type) : type_(std::move(type)) {}
+  uint64_t size() const override { return 1; }
+  Names class_names() const override { return {}; }
+  int64_t label(uint64_t) const override { return -1; }
+  std::string fingerprint() const override { return ""; }
+  std::vector<FieldType> fields() const override { return {type_}; }
+  SourceSample read(uint64_t) const override {
+    return {.bytes = {0},
+            .extent = {1, 1, 1},
+            .fields = {FieldValue(type_.is_variable() ? 0 : type_.entry_bytes(), uint8_t{0})}};
+  }
+
+ private:
+  FieldType type_;
+};
+
+TEST(ClassTableTest, FieldsOfOneNameMeanTheSameInAllSplits) {
+  constexpr int64_t kAny = FieldType::kVariable;
+  const FieldType number{.name = "age"},
+      text{.name = "age", .kind = FieldKind::kText, .dtype = Dtype::kU8, .shape = {kAny}},
+      pair{.name = "age", .shape = {2}}, three{.name = "age", .shape = {3}}, list{.name = "age", .shape = {kAny}},
+      other{.name = "size"}, whole{.name = "age", .dtype = Dtype::kI64};
+  const auto labels = [](const Names& names) {
+    return FieldType{.name = "age", .kind = FieldKind::kLabels, .dtype = Dtype::kI64, .shape = {kAny}, .names = names};
+  };
+  const auto packed = [](const fs::path& folder, const char* split, const FieldType& type) {
+    pack(WithField(type), "one", {.input = {}, .split = split, .output = folder, .shard_count = 1});
+  };
+  const auto problem = [&](const FieldType& train, const FieldType& test) {
+    const TemporaryFolder folder;
+    packed(folder / "a", "train", train);
+    const std::string said = error_of([&] { packed(folder / "a", "test", test); });
+    packed(folder / "b", "test", test);
+    fs::create_directories(folder / "c");
+    fs::rename(folder / "a/train", folder / "c/train");
+    fs::rename(folder / "b/test", folder / "c/test");
+    const std::string opened = error_of([&] { Dataset::open(folder / "c", "test"); });
+    const auto verified = verify(folder / "c/test").lines;
+    EXPECT_EQ(said.empty(), opened.empty());
+    EXPECT_EQ(verified.empty(), opened.empty());
+    if (opened.empty()) return said;
+    EXPECT_EQ("2 " + verified.at(0), opened);
+    const std::string begin = concat("2 ", (folder / "c/test").string(), ": field "), end = ", as in ";
+    EXPECT_EQ(opened.substr(0, begin.size()), begin);
+    return opened.substr(begin.size(), opened.find(end) - begin.size());
+  };
+  EXPECT_EQ(problem(number, text), R"("age": text U8 [n]; expected "age": number F32 [])");
+  EXPECT_EQ(problem(pair, three), R"("age": number F32 [3]; expected "age": number F32 [2])");
+  EXPECT_EQ(problem(labels({"cat", "dog"}), labels({"dog", "cat"})), R"("age": label 0 is "dog"; expected "cat")");
+  EXPECT_EQ(problem(labels({"cat", "dog"}), labels({"cat"})), R"("age": label 1 is none; expected "dog")");
+  for (const auto& [train, test] : {std::pair{number, whole}, {list, pair}, {pair, list}, {number, other}})
+    EXPECT_EQ(problem(train, test), "");
+}
+
 TEST(ClassTableTest, AnotherSplitThatCannotBeReadIsNoReasonToRefuse) {
   const TemporaryFolder folder;
   for (const char* split : {"train", "test"}) pack_letters(folder.path(), split, {"a", "c"});
