@@ -5,12 +5,17 @@
 // (all little endian; masked: rotated right by 15 bits, plus 0xa282ead8). The bytes are an Event in protobuf's wire
 // format, of which these fields are used:
 //
-//   Event    1 wall_time f64   2 step varint   3 file_version string   5 summary Summary
+//   Event    1 wall_time f64   2 step varint   3 file_version string   5 summary Summary   7 session_log SessionLog
 //   Summary  1 value Value (repeated)          Value  1 tag string   2 simple_value f32
+//   SessionLog  1 status varint; 1: START
+//
+// A run that goes on from step N begins with a START of step N + 1, as SummaryWriter(purge_step=N + 1) of torch does:
+// TensorBoard then leaves out what earlier files of the run have from that step on.
 #include <unistd.h>
 
 #include <bit>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <span>
 
@@ -84,21 +89,28 @@ std::string summary_of(const Metrics& metrics) {
 
 class TensorBoardSink final : public Sink {
  public:
-  explicit TensorBoardSink(const std::filesystem::path& folder)
-      : file_(folder / file_name(),
-              record(field(1, Wire::kFixed64, fixed(unix_seconds())) + field(3, Wire::kBytes, "brain.Event:2"))) {}
-
-  void write(const Metrics& metrics) override {
-    file_.append(record(field(1, Wire::kFixed64, fixed(unix_seconds())) +
-                        field(2, Wire::kVarint, varint(static_cast<uint64_t>(metrics.step))) +
-                        field(5, Wire::kBytes, summary_of(metrics))));
+  explicit TensorBoardSink(const SinkContext& context)
+      : file_(context.folder / file_name(),
+              record(field(1, Wire::kFixed64, fixed(unix_seconds())) + field(3, Wire::kBytes, "brain.Event:2"))) {
+    if (context.resumed_step < 0) return;
+    const std::string start = field(1, Wire::kVarint, varint(1));
+    append(context.resumed_step + 1, field(7, Wire::kBytes, start));
   }
 
+  void write(const Metrics& metrics) override { append(metrics.step, field(5, Wire::kBytes, summary_of(metrics))); }
+
  private:
+  void append(int64_t step, const std::string& what) {
+    file_.append(record(field(1, Wire::kFixed64, fixed(unix_seconds())) +
+                        field(2, Wire::kVarint, varint(static_cast<uint64_t>(step))) + what));
+  }
+
+  /// TensorBoard reads files in the order of their names; a run may go on in the second in which it was killed.
   static std::string file_name() {
-    char host[256] = "localhost";
+    char host[256] = "localhost", seconds[32];
     gethostname(host, sizeof(host) - 1);
-    return concat("events.out.tfevents.", static_cast<int64_t>(unix_seconds()), ".", host, ".", getpid());
+    std::snprintf(seconds, sizeof seconds, "%.3f", unix_seconds());
+    return concat("events.out.tfevents.", seconds, ".", host, ".", getpid());
   }
 
   static std::string record(const std::string& event) {
@@ -113,7 +125,7 @@ const Registered<SinkKind> kTensorboard{
     "tensorboard",
     {},
     "events.out.tfevents.<seconds>.<host>.<process> for TensorBoard: a new file for each start",
-    [](const Spec&, const SinkContext& context) { return std::make_unique<TensorBoardSink>(context.folder); },
+    [](const Spec&, const SinkContext& context) { return std::make_unique<TensorBoardSink>(context); },
     {.files = "events.out.tfevents.*"}};
 
 }  // namespace
