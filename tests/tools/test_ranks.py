@@ -148,6 +148,55 @@ def test_a_stopped_rank_is_named_by_the_others(cache, tmp_path):
                     "expected it to run, it was killed or stopped, or its machine is gone$", lines[0]), lines
 
 
+@pytest.mark.parametrize("mode", ["ddp", "pipeline"])
+def test_ranks_that_ctrl_z_has_stopped_for_longer_than_the_time_out_go_on(cache, tmp_path, mode):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 500, "--print-freq", 1, "--mode", mode, "--nproc", 2, "--timeout", 2, "--out", out)
+    wait_for_steps(process, out, 10)
+    process.send_signal(signal.SIGTSTP)  # comes to the launcher alone
+    while {state_of(pid) for pid in (process.pid, *children_of(process.pid))} != {"T"}:
+        time.sleep(0.01)
+    steps = len(metrics(out))
+    time.sleep(3)  # the pause
+    assert len(metrics(out)) == steps
+    process.send_signal(signal.SIGCONT)
+    wait_for_steps(process, out, steps + 30)
+    process.send_signal(signal.SIGTERM)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and errors == "", printed + errors
+
+
+def test_ranks_of_gloo_that_are_all_suspended_go_on(cache, tmp_path):
+    out = tmp_path / "run"
+    ranks = start_ranks(cache, out, "--timeout", 2, "--dist-backend", "gloo")
+    wait_for_steps(ranks[0], out, 10)
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for rank in ranks:
+            rank.send_signal(number)
+        steps = len(metrics(out))
+        time.sleep(3 if number == signal.SIGSTOP else 0)  # the pause
+    wait_for_steps(ranks[0], out, steps + 30)
+    for rank in ranks:
+        rank.send_signal(signal.SIGTERM)
+    assert ends_of(ranks) == [(143, []), (143, [])]
+
+
+def test_a_stopped_rank_that_is_woken_blames_nobody_else(cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 500, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--timeout", 2, "--out", out)
+    wait_for_steps(process, out, 10)
+    os.kill(next(child for child in children_of(process.pid) if rank_of(child) == 1), signal.SIGSTOP)
+    lines = process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == 5 and lines
+    for line in lines:  # rank 1's own, if it comes to write one before it is ended
+        assert re.search(r"rank 1 did not come past step \d+ within 2 s, last heard of \d+ s ago", line) or re.match(
+            r"\[rank 1\] train: rank 1: gloo: .*: this rank was stopped for \d+ s, and another one has not come since; ", line), lines
+
+
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_a_stopped_rank_is_what_a_restart_is_for(cache, tmp_path):
     out = tmp_path / "run"
     process = start(cache, *SMALL, "--epochs", 2, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--save-every", "3 steps",
@@ -299,6 +348,13 @@ def test_a_stranger_in_the_meeting_ends_no_rank(cache, tmp_path):
     process.send_signal(signal.SIGTERM)
     printed, errors = process.communicate(timeout=60)
     assert process.returncode == 143 and errors == "", printed + errors
+
+
+def test_a_loopback_interface_that_is_down_is_told_at_once(cache, tmp_path):
+    flags = [*FAST, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "run"]
+    done = run(cache, *flags, code=5, launcher=["unshare", "-n"])
+    assert done.stderr == ("train: --nproc is 2: ranks meet at 127.0.0.1, where this machine does not reach itself: Network is unreachable; "
+                           "expected a loopback interface that is up (ip link set lo up), or --hosting threads\n")
 
 
 def test_too_few_descriptors_are_one_line(cache, tmp_path):

@@ -50,7 +50,7 @@ class C10dWork : public Comm::Work {
   void wait() override {
     for (const auto& work : works_)
       failure_report_->guarded(
-          operation_, [&] { return work->wait(longest_wait()); }, peer_);
+          operation_, [&] { wait_for(*work); }, peer_);
     if (staged_.defined()) tensor_.copy_(std::exchange(staged_, {}));
     tensor_.reset();
     if (!keeps_works()) works_.clear();  // they hold their tensors
@@ -84,10 +84,12 @@ class C10dWork : public Comm::Work {
   /// Whether the works are still needed after wait().
   virtual bool keeps_works() const { return false; }
   /// Messages of Gloo otherwise keep the time-out that the group was connected with: setTimeout() of LibTorch 2.11
-  /// changes that of collectives alone.
-  std::chrono::milliseconds longest_wait() const {
-    return peer_ >= 0 && failure_report_->backend() == "gloo" ? std::chrono::seconds(failure_report_->seconds())
-                                                              : kNoTimeout;
+  /// changes that of collectives alone. They end with their time-out, so that it cannot leave out a pause.
+  void wait_for(c10d::Work& work) const {
+    if (peer_ >= 0 && failure_report_->backend() == "gloo")
+      work.wait(std::chrono::seconds(failure_report_->seconds()));
+    else
+      failure_report_->wait(work);
   }
 
   std::string operation_;
@@ -207,7 +209,7 @@ class C10dComm final : public Comm {
     std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    collective("broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
+    collective("broadcast", [&] { return failure_report_->wait(*backend_->broadcast(tensors, options)); });
     if (is_staged_) tensor.copy_(tensors[0]);
   }
 
@@ -215,7 +217,7 @@ class C10dComm final : public Comm {
     auto mine = (is_staged_ ? tensor.detach().cpu() : tensor.detach()).contiguous();
     auto all = torch::empty({world_size() * mine.numel()}, mine.options());
     auto flat = mine.view({-1});
-    collective("all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
+    collective("all_gather", [&] { return failure_report_->wait(*backend_->_allgather_base(all, flat)); });
     auto sizes = mine.sizes().vec();
     sizes.insert(sizes.begin(), world_size());
     return all.view(sizes).to(tensor.device());
@@ -287,7 +289,7 @@ class C10dComm final : public Comm {
   void barrier() override {
     c10d::BarrierOptions options;
     if (group_.backend == "nccl") options.device_ids = {group_.device.index()};
-    collective("barrier", [&] { return backend_->barrier(options)->wait(); });
+    collective("barrier", [&] { return failure_report_->wait(*backend_->barrier(options)); });
   }
 
   void at_step(int64_t step) override { failure_report_->at_step(step); }

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "core/awake_clock.h"
 #include "core/clock.h"
 #include "core/text.h"
 #include "train/rendezvous/machine_id.h"
@@ -116,7 +117,12 @@ SharedGroup::Result SharedGroup::all_gather_into(const torch::Tensor& all, const
 }
 
 SharedGroup::Result SharedGroup::post(const torch::Tensor& tensor, const torch::Tensor& mine, int seconds) {
-  Task task{.rows = rows_of(tensor), .mine = mine, .begin_ns = now_ns(), .seconds = seconds, .result = {}};
+  Task task{.rows = rows_of(tensor),
+            .mine = mine,
+            .begin_ns = now_ns(),
+            .begin_awake_ns = awake_ns(),
+            .seconds = seconds,
+            .result = {}};
   auto result = task.result.get_future();
   {
     const std::lock_guard lock(mutex_);
@@ -153,7 +159,7 @@ void SharedGroup::run() {
 }
 
 void SharedGroup::perform(const Task& task) {
-  const int64_t deadline_ns = task.begin_ns + int64_t{task.seconds} * 1'000'000'000;
+  const int64_t deadline_ns = task.begin_awake_ns + int64_t{task.seconds} * 1'000'000'000;
   const auto& rows = task.rows->tensors;
   const auto& own = rows[static_cast<size_t>(rank_)];
   if (!task.mine.defined()) {
@@ -191,7 +197,7 @@ void SharedGroup::meet_all(int64_t deadline_ns) {
       if (is_ending_) throw std::runtime_error("this rank ends");
       if (has_left(rank) && other.load(std::memory_order_acquire) == seen)
         throw std::runtime_error("another rank is gone");
-      if (now_ns() > deadline_ns) throw std::runtime_error("timed out");
+      if (awake_ns() > deadline_ns) throw std::runtime_error("timed out");
     }
   }
 }

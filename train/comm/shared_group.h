@@ -68,7 +68,7 @@ class SharedGroup {
   struct Task {
     std::shared_ptr<Rows> rows;
     torch::Tensor mine;  // undefined: a sum
-    int64_t begin_ns;
+    int64_t begin_ns, begin_awake_ns;
     int seconds;
     std::promise<double> result;
   };

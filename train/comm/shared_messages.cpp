@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/clock.h"
+#include "core/awake_clock.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -161,7 +161,7 @@ bool SharedMessages::is_done(const Transfer& transfer) {
 }
 
 void SharedMessages::wait(const Transfer& transfer, int seconds) {
-  const int64_t deadline_ns = now_ns() + int64_t{seconds} * 1'000'000'000;
+  const int64_t deadline_ns = awake_ns() + int64_t{seconds} * 1'000'000'000;
   while (!transfer.is_done) {
     const uint32_t seen = bell(rank_).load();
     progress();
@@ -169,7 +169,7 @@ void SharedMessages::wait(const Transfer& transfer, int seconds) {
     wait_while(bell(rank_), seen, kLook);
     if (bell(rank_).load() != seen) continue;
     if (group_.has_left(transfer.peer) && !is_done(transfer)) throw std::runtime_error("another rank is gone");
-    if (now_ns() > deadline_ns) throw std::runtime_error("timed out");
+    if (awake_ns() > deadline_ns) throw std::runtime_error("timed out");
   }
 }
 

@@ -38,8 +38,8 @@ void write_signal(int signal) {
   errno = saved;
 }
 
-/// While it lives, stop signals and SIGCHLD arrive as bytes in a pipe, no matter to which thread the kernel delivers
-/// them.
+/// While it lives, stop signals, SIGTSTP (Ctrl-Z) and SIGCHLD arrive as bytes in a pipe, no matter to which thread the
+/// kernel delivers them.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -51,7 +51,8 @@ class SignalPipe {
     action.sa_flags = SA_RESTART;
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], nullptr, &previous_[i]);
-      if (is_heeded(kSignals[i])) sigaction(kSignals[i], &action, nullptr);
+      const bool is_ignored = kSignals[i] == SIGTSTP && previous_[i].sa_handler == SIG_IGN;  // a shell without jobs
+      if (is_heeded(kSignals[i]) && !is_ignored) sigaction(kSignals[i], &action, nullptr);
     }
   }
   ~SignalPipe() {
@@ -60,12 +61,12 @@ class SignalPipe {
   }
   int descriptor() const { return ends_[0]; }
 
-  static constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD};
-  static_assert(kSignals.size() == kStopSignals.size() + 1);
+  static constexpr std::array<int, 5> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
+  static_assert(kSignals.size() == kStopSignals.size() + 2);
 
  private:
   std::array<int, 2> ends_{};
-  std::array<struct sigaction, 4> previous_{};
+  std::array<struct sigaction, kSignals.size()> previous_{};
 };
 
 void write_stderr(const std::string& text) {
@@ -169,12 +170,24 @@ class Ranks {
     unsigned char signal = 0;
     while (read(signals_.descriptor(), &signal, 1) == 1) {
       if (signal == SIGCHLD) continue;
-      if (!std::exchange(is_told_, true)) {
+      if (signal == SIGTSTP)
+        pause();
+      else if (!std::exchange(is_told_, true)) {
         begin_stop(signal);
         signal_all(signal);
       } else if (ms_since(stopped_ns_) >= kSecondSignalMs) {
         give_up("a second signal came");
       }
+    }
+  }
+
+  /// Ranks have process groups of their own, which Ctrl-Z does not reach. Those on other machines go on, and so do all.
+  void pause() {
+    const bool are_here = std::ranges::all_of(children_, [](const auto& child) { return child.host.empty(); });
+    for (const int signal : {SIGSTOP, SIGCONT}) {
+      for (const auto& child : children_)
+        if (child.is_running && are_here) kill(child.pid, signal);
+      if (signal == SIGSTOP) raise(SIGSTOP);  // returns when this process goes on
     }
   }
 

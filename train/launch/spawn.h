@@ -31,6 +31,8 @@ struct RanksEnd {
 /// line, goes to the rank that failed first. A device error is an exception, because usually it only says that another
 /// rank has ended: if one fails with another error within 5 s, that one is blamed.
 ///
+/// SIGTSTP stops the ranks, if all are on this machine, and then this process, until it gets SIGCONT.
+///
 /// A stop signal (SIGINT, SIGTERM or SIGHUP) is passed on to all ranks; one that reached a single rank stops all, too.
 /// The ranks are then killed when a second signal comes, and 30 s after the first of them has ended. Those of this
 /// machine are also killed when one of them is stopped (SIGSTOP), or when none has used the processor or a disk for

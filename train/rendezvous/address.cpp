@@ -82,6 +82,18 @@ Error no_address_error(const std::string& host, int code) {
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
+std::string loopback_problem() {
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(9);  // any: nothing is sent
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool is_wrong = socket < 0 || connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0;
+  const std::string problem = is_wrong ? std::strerror(errno) : "";
+  if (socket >= 0) close(socket);
+  return problem;
+}
+
 void Address::set_port(int port) {
   const auto number = htons(static_cast<uint16_t>(port));
   if (storage.ss_family == AF_INET6)

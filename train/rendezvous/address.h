@@ -13,6 +13,10 @@ namespace penstock::detail {
 
 bool is_loopback(const std::string& host);  ///< localhost, 127.x.x.x, ::1
 
+/// "Network is unreachable" where this machine does not reach itself at 127.0.0.1, because its loopback interface is
+/// down; "" where it does.
+std::string loopback_problem();
+
 /// What is expected of the host at which ranks meet. A name that only ssh knows, of a hostfile, is none.
 inline constexpr const char* kResolvableText =
     "a name of rank 0's machine that every rank can resolve, or its address (--dist-url tcp://IP:PORT)";

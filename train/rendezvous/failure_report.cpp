@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/awake_clock.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -68,14 +69,33 @@ c10::intrusive_ptr<c10d::Backend> FailureReport::connect(std::function<c10::intr
 }
 
 void FailureReport::add(const c10::intrusive_ptr<c10d::Backend>& backend) {
-  if (seconds_ != step_seconds_) backends_.emplace_back(backend);
+  backends_.emplace_back(backend);
+  if (backend_ == "gloo") backend->setTimeout(std::chrono::hours(24 * 365));
+}
+
+void FailureReport::wait(c10d::Work& work) {
+  if (backend_ != "gloo") return void(work.wait(kNoTimeout));
+  const int64_t deadline_ns = awake_ns() + int64_t{seconds_} * 1'000'000'000;
+  for (;;) {
+    try {
+      work.wait(std::chrono::seconds(1));
+      return;
+    } catch (const std::exception&) {
+      if (work.isCompleted()) return void(work.wait(kNoTimeout));
+      if (awake_ns() < deadline_ns) continue;
+    }
+    for (const auto& weak : backends_)
+      if (const auto backend = weak.lock()) static_cast<void>(*new auto(backend));  // its destructor would wait as well
+    throw std::runtime_error("timed out");
+  }
 }
 
 void FailureReport::at_step(int64_t step) {
   heartbeat_.at_step(step);
   if (seconds_ == step_seconds_) return;
   seconds_ = step_seconds_;
-  for (const auto& weak : std::exchange(backends_, {}))
+  if (backend_ == "gloo") return;
+  for (const auto& weak : backends_)
     if (const auto backend = weak.lock()) backend->setTimeout(std::chrono::seconds(step_seconds_));
 }
 

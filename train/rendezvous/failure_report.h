@@ -50,8 +50,12 @@ class FailureReport {
   const std::string& backend() const { return backend_; }
   /// The longest collective now.
   int seconds() const { return seconds_; }
-  /// `backend`, of the run or of a part of it, was made with seconds(), and gets those of a step when steps begin.
+  /// `backend`, of the run or of a part of it, was made with seconds(). NCCL's gets those of a step when steps begin.
+  /// Gloo's waits without an end from now on: wait() measures the time.
   void add(const c10::intrusive_ptr<c10d::Backend>& backend);
+  /// Waits for a collective, as long as seconds(), in which this process was not stopped. Where that is over, Gloo's
+  /// threads are left behind until the process ends, because nothing else ends a collective. Throws.
+  void wait(c10d::Work& work);
   void at_step(int64_t step);
   /// See Heartbeat.
   void end(const std::string& reason) { heartbeat_.end(reason); }
@@ -63,7 +67,7 @@ class FailureReport {
   Heartbeat heartbeat_;
   std::string backend_, where_;
   int rank_, step_seconds_, seconds_;
-  std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;  // those made before the first step
+  std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;
 };
 
 }  // namespace penstock::detail

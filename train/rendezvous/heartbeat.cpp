@@ -13,14 +13,24 @@
 #include <thread>
 #include <vector>
 
+#include "core/awake_clock.h"
 #include "core/text.h"
 #include "train/rendezvous/store_rendezvous.h"
 
 namespace penstock::detail {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::seconds, std::chrono::milliseconds;
+
+/// So that nobody falls silent while this process is stopped.
+struct Clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = true;
+  static time_point now() { return time_point(duration(awake_ns())); }
+};
 
 constexpr milliseconds kRoundEvery{500};
 constexpr seconds kSilence{2};  // four rounds: a rank on busy cores is late, not silent
@@ -118,6 +128,15 @@ struct Heartbeat::State {
     int64_t silence = 0;
     for (const int other : ranks) silence = std::max(silence, seconds_since(rows[static_cast<size_t>(other)].changed));
     return silence_text(ranks, silence, waited_seconds);
+  }
+
+  /// Where this process was stopped a moment ago. Who has gone on without it, or has ended meanwhile, is not known.
+  static std::string blame_pause() {
+    const Pause pause = last_pause();
+    const bool is_recent = pause.ns > 0 && awake_ns() - pause.end_ns < std::chrono::nanoseconds(kLongSilence).count();
+    if (!is_recent) return "";
+    return concat("this rank was stopped for ", pause.ns / 1'000'000'000,
+                  " s, and another one has not come since; expected all ranks to be stopped, and to go on, together");
   }
 
   std::string silence_text(const std::vector<int>& ranks, int64_t silence, int waited_seconds) const {
@@ -225,7 +244,8 @@ std::string Heartbeat::explain(int waited_seconds, int peer) {
   std::string found;
   while (found.empty()) {
     if (!state_->reason.empty()) return state_->reason;
-    found = state_->blame_left();
+    found = state_->blame_pause();
+    if (found.empty()) found = state_->blame_left();
     if (found.empty()) found = state_->blame_store(waited_seconds);
     if (found.empty()) found = state_->blame_silent(waited_seconds);
     const bool is_over = Clock::now() >= deadline;

@@ -11,6 +11,7 @@ namespace penstock::detail {
 
 /// Twice a second a thread of each rank writes its step into the store and reads the others'. A rank that was killed or
 /// stopped, or whose machine is gone, falls silent; one that computes for long does not.
+/// Time in which this process is stopped counts as no silence of the others.
 ///
 /// Cost: the training thread stores two integers; the thread takes about 0.1 ms of a core per second, and with a token
 /// 14 us more for each rank.
