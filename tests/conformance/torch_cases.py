@@ -27,11 +27,11 @@ class Muon(optim.Muon):
 
 
 def muon(parameters):
-    """Muon takes matrices alone; the other parameters are those of SGD, which looks ahead as well."""
+    """Muon takes the matrices before the head alone; the other parameters are those of SGD, which looks ahead as well."""
     parameters = list(parameters)
-    return [Muon([p for p in parameters if p.dim() == 2], lr=0.02, weight_decay=5e-4),
-            optim.SGD([p for p in parameters if p.dim() != 2], lr=0.02, momentum=0.9, weight_decay=5e-4,
-                      nesterov=True)]
+    hidden = [p for p in parameters if p.dim() == 2][:-1]
+    others = [p for p in parameters if all(p is not one for one in hidden)]
+    return [Muon(hidden, lr=0.02, weight_decay=5e-4), optim.SGD(others, lr=0.02, momentum=0.9, weight_decay=5e-4, nesterov=True)]
 
 
 def bias_groups(parameters):

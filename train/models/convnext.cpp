@@ -133,13 +133,19 @@ class ConvNext final : public Model {
   void add_halving(size_t number, int64_t inputs, int64_t outputs) {
     const std::string path = concat("features.", number);
     Halving halving = features_->register_module(std::to_string(number), Halving(path, inputs, outputs));
-    add_block(path, {path}, [halving](const Tensor& x) mutable { return halving(x); });
+    add_block(
+        path, {path}, [halving](const Tensor& x) mutable { return halving(x); }, /*has_rate_of_next=*/true);
   }
 
   void add_head(int64_t width, int64_t classes) {
     auto& classifier = *register_module("classifier", std::make_shared<torch::nn::Module>());
     LayerNorm norm = classifier.register_module("0", LayerNorm(width));
-    add_block("classifier.0", {"classifier.0"}, [norm](const Tensor& x) mutable { return norm(x.mean({1, 2})); });
+    add_block(
+        "classifier.0", {"classifier.0"},
+        [norm](const Tensor& x) mutable {
+          return norm(x.mean({1, 2}));
+        },
+        /*has_rate_of_next=*/true);
     Linear linear = classifier.register_module("2", drawn_layer("classifier.2", Linear(width, classes)));
     add_block("classifier.2", {"classifier.2"}, [linear](const Tensor& x) mutable { return linear(x); });
   }

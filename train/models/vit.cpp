@@ -148,10 +148,13 @@ class Vit final : public Model {
       add_block(path, {path}, [layer](const Tensor& x) mutable { return layer(x); });
     }
     LayerNorm norm = encoder->register_module("ln", LayerNorm(sizes.width));
-    add_block("encoder.ln", {"encoder.ln"}, [norm, has_token = token.defined()](const Tensor& x) mutable {
-      const auto y = norm(x);
-      return has_token ? y.select(1, 0) : y.mean(1);
-    });
+    add_block(
+        "encoder.ln", {"encoder.ln"},
+        [norm, has_token = token.defined()](const Tensor& x) mutable {
+          const auto y = norm(x);
+          return has_token ? y.select(1, 0) : y.mean(1);
+        },
+        /*has_rate_of_next=*/true);
     add_head(sizes.width, shape.classes);
   }
 

@@ -23,6 +23,7 @@ struct Block {
   std::string name;
   std::vector<std::string> modules;  // paths of the modules and parameters that it uses: conv1, layer1.0, class_token
   std::function<torch::Tensor(const torch::Tensor&)> forward;
+  bool has_rate_of_next = false;  // for --layer-decay, which counts it and the block after it as one
 };
 
 /// Gives pictures batch after batch: f32 N x C x H x W on the CPU, valid until the next call; undefined after the last.
@@ -61,8 +62,8 @@ class Model : public torch::nn::Module {
 
  protected:
   void add_block(std::string name, std::vector<std::string> modules,
-                 std::function<torch::Tensor(const torch::Tensor&)> forward) {
-    blocks_.push_back({std::move(name), std::move(modules), std::move(forward)});
+                 std::function<torch::Tensor(const torch::Tensor&)> forward, bool has_rate_of_next = false) {
+    blocks_.push_back({std::move(name), std::move(modules), std::move(forward), has_rate_of_next});
   }
 
  private:

@@ -2,6 +2,8 @@
 #include "train/nn/pretrained.h"
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 
 #include "core/number_text.h"
 #include "core/text.h"
@@ -59,13 +61,61 @@ std::string new_head_advice(const std::vector<std::string>& mismatches, const Mo
   return is_head_alone ? concat(", or --new-head, which starts ", join(head), " anew") : std::string();
 }
 
+using Tensors = std::map<std::string, torch::Tensor>;
+
+std::string prefix_of_wrapper(const Model& model, const Tensors& tensors) {
+  const auto parameters = model.named_parameters();
+  std::string prefix;
+  const auto is_wrapped_in = [&](const std::string& longer) {
+    return !tensors.empty() &&
+           std::ranges::all_of(tensors, [&](const auto& item) { return item.first.starts_with(longer); }) &&
+           std::ranges::none_of(parameters, [&](const auto& item) { return item.key().starts_with(longer); });
+  };
+  for (bool is_longer = true; is_longer;) {
+    is_longer = false;
+    for (const char* wrapper : {"module.", "_orig_mod.", "model."})
+      if (is_wrapped_in(prefix + wrapper)) {
+        prefix += wrapper;
+        is_longer = true;
+      }
+  }
+  return prefix;
+}
+
+Tensors without_prefix(const Tensors& tensors, size_t length) {
+  Tensors shorter;
+  for (const auto& [name, tensor] : tensors) shorter.emplace(name.substr(length), tensor);
+  return shorter;
+}
+
+/// What to do about a file whose weights are not the model's.
+std::string advice_of(const Tensors& file, const std::vector<std::string>& mismatches, const Model& model) {
+  const bool is_checkpoint =
+      std::ranges::any_of(file, [](const auto& item) { return item.first.starts_with("optimizer."); });
+  if (is_checkpoint) return "expected model.safetensors of a run; this is a checkpoint, for --resume";
+  std::string advice = "expected the weights of this architecture, pictures and class count";
+  const auto parameters = model.named_parameters();
+  const auto first = file.find(parameters.begin()->key());
+  const auto& mine = parameters.begin()->value();
+  const bool differ_in_channels = first != file.end() && mine.dim() == 4 && first->second.dim() == 4 &&
+                                  first->second.size(0) == mine.size(0) && first->second.size(1) != mine.size(1);
+  if (differ_in_channels)
+    advice += concat("; these are for pictures of ", first->second.size(1), " channels, and those of --data have ",
+                     mine.size(1), first->second.size(1) == 3 ? ": save grey pictures as RGB" : "");
+  return advice + new_head_advice(mismatches, model);
+}
+
 }  // namespace
+
+std::string prefix_of_wrapper(const Model& model, const std::filesystem::path& path) {
+  return prefix_of_wrapper(model, read_tensors(path).tensors);
+}
 
 void for_each_pretrained(const Model& model, const std::filesystem::path& path,
                          const std::vector<std::string>& left_out,
                          const std::function<void(const std::string&, const torch::Tensor&)>& use) {
   const auto file = read_tensors(path);
-  auto all = file.tensors;
+  auto all = without_prefix(file.tensors, prefix_of_wrapper(model, file.tensors).size());
   std::erase_if(all, [&](const auto& item) { return is_in_any(item.first, left_out); });
   auto given = all;
   NamedTensors matched;
@@ -86,11 +136,14 @@ void for_each_pretrained(const Model& model, const std::filesystem::path& path,
   };
   for (const auto& item : model.named_parameters()) match(item.key(), item.value());
   for (const auto& item : model.named_buffers()) match(item.key(), item.value());
-  for (const auto& [name, tensor] : given) mismatches.push_back(concat(name, " is unexpected"));
-  if (!mismatches.empty())
-    throw corrupt_error(concat(path.string(), ": ", some_of(mismatches),
-                               "; expected the weights of this architecture, pictures and class count",
-                               new_head_advice(mismatches, model)));
+  std::vector<std::string> unexpected;
+  for (const auto& [name, tensor] : given) unexpected.push_back(concat(name, " is unexpected"));
+  if (!mismatches.empty() || !unexpected.empty()) {
+    const std::string separator = mismatches.empty() || unexpected.empty() ? "" : ", ";
+    const std::string text = concat(some_of(mismatches), separator, some_of(unexpected));
+    mismatches.insert(mismatches.end(), unexpected.begin(), unexpected.end());
+    throw corrupt_error(concat(path.string(), ": ", text, "; ", advice_of(all, mismatches, model)));
+  }
   for (const auto& [name, tensor] : all) check_finite(path, name, tensor);
   for (const auto& [name, tensor] : matched) use(name, tensor);
   file.check_read();

@@ -36,15 +36,16 @@ torch::Tensor orthogonalised(const torch::Tensor& matrix, const MuonOptions& opt
   return is_tall ? x.t() : x;
 }
 
-/// A weight of two dimensions or more, as a matrix with a row per output, changes by
+/// The weight of a convolution or a linear layer before the head, as a matrix with a row per output, changes by
 ///
 ///     v  = momentum * v + g
 ///     u  = g + momentum * v                                                        (without nesterov: v)
 ///     p *= 1 - learning_rate * weight_decay                                        (normalize: sqrt(rows) / |p|)
 ///     p -= learning_rate * sqrt(max(1, rows / columns)) * orthogonalised(u)        (normalize: without the root)
 ///
-/// normalize=true is as in the source's program for CIFAR-10, airbench94_muon. All others, and with layers=conv those
-/// of two dimensions, change as with --optimizer sgd, of the momentum `sgd-momentum`.
+/// normalize=true is as in the source's program for CIFAR-10, airbench94_muon. All others (the head, class tokens,
+/// positions, layer_scale, biases and norms), and with layers=conv those of two dimensions, change as with --optimizer
+/// sgd, of the momentum `sgd-momentum`.
 class Muon final : public Optimizer {
  public:
   Muon(const MuonOptions& options, const OptimizerContext& context) : Optimizer(context, {"momentum"}), own_(options) {}
@@ -56,7 +57,7 @@ class Muon final : public Optimizer {
       for (size_t i = 0; i < group.parameters.size(); ++i) {
         const auto& parameter = group.parameters[i];
         const auto& velocity = group.slots[0][i];
-        if (is_matrix(parameter)) {
+        if (!group.are_vectors && is_matrix(parameter)) {
           change(parameter, velocity, learning_rate(group), group.weight_decay);
         } else {
           others.push_back(parameter);
@@ -117,7 +118,8 @@ MuonOptions read_options(const Spec& spec) {
 const Registered<OptimizerKind> kMuon{
     "muon",
     {"momentum", "sgd-momentum", "steps", "coefficients", "nesterov", "layers", "normalize"},
-    "weights of 2 dimensions or more change by orthogonal matrices, the others by sgd (Jordan et al. 2024): "
+    "weights of convolutions and linear layers before the head change by orthogonal matrices, the other parameters by "
+    "sgd (Jordan et al. 2024): "
     "momentum=0.95, sgd-momentum=0.9, steps=5 of Newton and Schulz, nesterov=true; layers=all, or conv for filters "
     "alone; normalize=false: the norm of a filter is held; "
     "coefficients=3.4445:-4.775:2.0315 of Newton and Schulz",

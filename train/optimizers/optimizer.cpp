@@ -28,11 +28,14 @@ Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& s
   for (size_t i = 0; i < context_.parameters.size(); ++i) {
     const auto& parameter = context_.parameters[i];
     const double factor = context_.rate_factors[i], decay = context_.weight_decays[i];
+    const bool are_vectors = !context_.are_vectors.empty() && context_.are_vectors[i] != 0;
     auto& groups = parts_[context_.parts.empty() ? 0 : context_.parts[i]];
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const Group& one) { return one.rate_factor == factor && one.weight_decay == decay; });
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& one) {
+      return one.rate_factor == factor && one.weight_decay == decay && one.are_vectors == are_vectors;
+    });
     if (group == groups.end())
-      group = groups.insert(groups.end(), {factor, decay, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
+      group = groups.insert(groups.end(),
+                            {factor, decay, are_vectors, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
     group->parameters.push_back(parameter);
     for (size_t slot = 0; slot < slots.size(); ++slot)
       group->slots[slot].push_back(state_.slots[slot].tensors.emplace_back(torch::zeros_like(parameter)));

@@ -42,6 +42,9 @@ struct OptimizerContext {
   std::vector<size_t> parts = {};  // one entry per tensor: the part of a step that changes it; empty: 0 for all
   size_t part_count = 1;
   std::vector<double> weight_decays = {};  // one entry per tensor; empty: that of `options` for all
+  /// One entry per tensor: whether an optimiser of matrices changes it as a vector, although it has two dimensions or
+  /// more; empty: none.
+  std::vector<char> are_vectors = {};
   ClipOptions clip = {};
   /// For clipping: the sum over all trained parameters of the model of what squared_norms() says of these tensors.
   /// Collective as that is, and over the ranks that hold other parameters.
@@ -93,6 +96,7 @@ class Optimizer {
   /// Parameters with the same learning rate and weight decay.
   struct Group {
     double rate_factor, weight_decay;
+    bool are_vectors;
     std::vector<torch::Tensor> parameters;
     std::vector<std::vector<torch::Tensor>> slots;  // one entry per slot: the tensors of these parameters
   };

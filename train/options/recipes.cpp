@@ -184,8 +184,8 @@ const std::map<std::string, std::vector<std::string>>& all_recipes() {
         "cosine(warmup=7.9936,warmup-start=0)",
         "--weight-decay",
         "0.1",
-        "--bias-decay",
-        "0",
+        "--no-decay",
+        "norm,bias,token,position,scale",
         "--clip-grad",
         "norm=1.0"}}};
   return recipes;

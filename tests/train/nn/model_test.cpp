@@ -224,16 +224,40 @@ TEST_F(PretrainedTest, ThreeMismatchesAreNamedAndTheOthersCountedAndNothingIsCha
   tensors_["module.stranger"] = torch::ones({1});
   tensors_["fc.weight"] = torch::zeros({1000, 512});
   tensors_["bn1.bias"] = torch::zeros({64}, torch::kInt64);
-  EXPECT_THAT(refusal(),
-              HasSubstr("weights.safetensors: bn1.bias is Long, the model's is Float, "
-                        "layer1.0.conv1.weight is missing, fc.weight is 1000 x 512, the model's is 7 x 512 and "
-                        "1 more; expected"));
+  EXPECT_THAT(refusal(), HasSubstr("weights.safetensors: bn1.bias is Long, the model's is Float, "
+                                   "layer1.0.conv1.weight is missing, fc.weight is 1000 x 512, the model's is 7 x 512, "
+                                   "module.stranger is unexpected; expected"));
   EXPECT_TRUE(model_->named_parameters()["conv1.weight"].equal(before));
 }
 
 TEST_F(PretrainedTest, ATensorThatTheModelLacksIsNamed) {
   tensors_["module.stranger"] = torch::ones({1});
   EXPECT_THAT(refusal(), HasSubstr("weights.safetensors: module.stranger is unexpected; expected"));
+}
+
+TEST_F(PretrainedTest, APrefixOfAllNamesIsTakenOff) {
+  for (const std::string prefix : {"module.", "_orig_mod.", "model.", "module._orig_mod."}) {
+    std::map<std::string, torch::Tensor> wrapped;
+    for (const auto& [name, tensor] : tensors_) wrapped[prefix + name] = tensor;
+    const auto path = folder_.path() / "weights.safetensors";
+    write_tensors(path, wrapped);
+    EXPECT_EQ(prefix_of_wrapper(*model_, path), prefix);
+    const auto model = model_of("resnet18", kColour);
+    load_pretrained(*model, path);
+    EXPECT_TRUE(model->named_parameters()["fc.weight"].equal(tensors_["fc.weight"]));
+  }
+  write_tensors(folder_.path() / "plain.safetensors", tensors_);
+  EXPECT_EQ(prefix_of_wrapper(*model_, folder_.path() / "plain.safetensors"), "");
+}
+
+TEST_F(PretrainedTest, WhatTheFileIsInsteadIsSaid) {
+  auto grey = tensors_;
+  grey["conv1.weight"] = torch::zeros({64, 1, 7, 7});
+  tensors_.swap(grey);
+  EXPECT_THAT(refusal(), HasSubstr("these are for pictures of 1 channels, and those of --data have 3"));
+  tensors_.clear();
+  for (const auto& [name, tensor] : grey) tensors_["model." + name] = tensors_["optimizer.momentum." + name] = tensor;
+  EXPECT_THAT(refusal(), HasSubstr("; expected model.safetensors of a run; this is a checkpoint, for --resume"));
 }
 
 TEST_F(PretrainedTest, ANumberThatIsNotFiniteIsNamedAndNothingIsChanged) {

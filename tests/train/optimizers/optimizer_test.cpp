@@ -125,6 +125,22 @@ TEST(OptimizerTest, MuonMovesMatricesByNearlyOrthogonalOnes) {
   }
 }
 
+TEST(OptimizerTest, MuonChangesAsAVectorWhatItIsTold) {
+  at::manual_seed(3);
+  const Tensors mine{torch::randn({4, 6}, torch::kFloat64), torch::randn({4, 6}, torch::kFloat64)};
+  const Tensors theirs{mine[0].clone()};
+  const auto optimizer =
+      make_optimizer({.parameters = mine, .options = {.learning_rate = 0.5, .spec = "muon"}, .are_vectors = {1, 0}});
+  const auto sgd = make_optimizer({theirs, {.learning_rate = 0.5, .momentum = 0.9, .spec = "sgd(nesterov=true)"}});
+  for (const auto& tensor : mine) tensor.mutable_grad() = torch::randn({4, 6}, torch::kFloat64);
+  theirs[0].mutable_grad() = mine[0].grad().clone();
+  const auto before = mine[1].clone();
+  optimizer->step();
+  sgd->step();
+  expect_equal({mine[0]}, theirs, 1e-12, "the vector");
+  EXPECT_GT(at::linalg_svdvals(before - mine[1]).min().item<double>(), 0.5 * 0.68);
+}
+
 /// Steps, with momentum, of a filter, a matrix and a bias beside the formulas of the class: as they are, with the norm
 /// of the filter held, and with other coefficients as well.
 TEST(OptimizerTest, MuonIsItsFormulaAndOthersChangeAsWithSgd) {

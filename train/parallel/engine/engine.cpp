@@ -98,11 +98,15 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
   }
   take_weights(context);
   agree_on_buffers();
+  std::vector<char> are_vectors;
+  for (const auto& [name, parameter] : part_.trained())
+    are_vectors.push_back(context.step.no_matrices.contains(name) ? 1 : 0);
   update_ = config_.update(
       {part_.trained(), data_, context.recorder, context.optimizer,
        numbers_of(part_.trained(), context.rate_factors, 1), config_.steps_in_backward, config.mesh.shards > 0,
        numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay), context.step.clip,
-       [this, device = context.device](const torch::Tensor& numbers) { return sum_over_parts(numbers, device); }});
+       [this, device = context.device](const torch::Tensor& numbers) { return sum_over_parts(numbers, device); },
+       std::move(are_vectors)});
   SyncContext sync{part_.trained(), data_, context.recorder, config.micro_batches};
   if (config_.steps_in_backward) sync.on_bucket_reduced = [this](size_t bucket) { update_->step_bucket(bucket); };
   sync_ = config_.sync(sync);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ class StepTaps;
 using StateDict = std::map<std::string, torch::Tensor>;
 using UseTensor = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
-/// What --bias-decay, --loss, --label-smoothing, --average and --clip-grad change in a step.
+/// What --bias-decay, --no-decay, --loss, --label-smoothing, --average and --clip-grad change in a step.
 struct StepOptions {
   std::map<std::string, double> weight_decays = {};  // by parameter; that of the optimiser's options for the others
   std::shared_ptr<const Loss> loss = {};             // null: cross entropy; ranks that are threads share it
@@ -53,6 +54,7 @@ struct StepOptions {
   /// every row of a batch, the step changes nothing. For models in which such a row gives a BatchNorm one value per
   /// channel.
   bool leaves_out_single_rows = false;
+  std::set<std::string> no_matrices = {};  // parameters that muon changes as vectors, whatever their dimensions
 };
 
 inline std::shared_ptr<const Loss> loss_of(const StepOptions& step) { return step.loss ? step.loss : make_loss(); }

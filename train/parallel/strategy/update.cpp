@@ -43,6 +43,7 @@ class WholeUpdate final : public Update {
   static OptimizerContext context_of(const UpdateContext& update, const UpdateThreads& threads) {
     OptimizerContext context{values(update.trained), update.options, update.rate_factors};
     context.weight_decays = update.weight_decays;
+    context.are_vectors = update.are_vectors;
     context.clip = update.clip;
     if (update.sum_over_parts) context.sum_over_model = update.sum_over_parts;
     if (update.is_exact) context.squared_norms = exact_norms_of_whole;

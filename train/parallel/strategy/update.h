@@ -67,6 +67,7 @@ struct UpdateContext {
   /// Collective over the ranks that hold other parameters: the sum of `numbers`, one entry per trained parameter of
   /// this rank, over all trained parameters of the model, in an order that does not depend on how these are divided.
   std::function<torch::Tensor(const torch::Tensor& numbers)> sum_over_parts = {};
+  std::vector<char> are_vectors = {};  // as OptimizerContext has it
 };
 
 /// Every rank changes every parameter that it holds.
