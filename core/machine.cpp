@@ -200,7 +200,8 @@ Descriptors descriptors() {
     count.limit = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max()));
   std::error_code failure;  // reading the folder needs a descriptor itself; it fails when all are open
   const fs::directory_iterator all("/proc/self/fd", failure);
-  count.open = failure ? count.limit : std::distance(fs::begin(all), fs::end(all)) - 1;
+  count.open = failure == std::errc::too_many_files_open ? count.limit : 0;  // without /proc nobody knows
+  if (!failure) count.open = std::distance(fs::begin(all), fs::end(all)) - 1;
   return count;
 }
 

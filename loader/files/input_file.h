@@ -1,9 +1,12 @@
 // What sources share: the checks of what they are given, and the fingerprint of a file.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -32,11 +35,29 @@ inline void check_each_once(const std::string& where, const std::vector<std::fil
   }
 }
 
+/// While one lives, file_fingerprint() on this thread is that of local_fingerprint().
+class StrictFingerprints {
+ public:
+  StrictFingerprints() : before_(std::exchange(is_on_, true)) {}
+  ~StrictFingerprints() { is_on_ = before_; }
+  StrictFingerprints(const StrictFingerprints&) = delete;
+  StrictFingerprints& operator=(const StrictFingerprints&) = delete;
+  static bool is_on() { return is_on_; }
+
+ private:
+  static inline thread_local bool is_on_ = false;
+  bool before_;
+};
+
 /// Name, size and time of the last change, as a text that differs whenever the file was written in between. It is the
 /// same for a relative and an absolute way to the file; links are not followed.
 inline std::string file_fingerprint(const std::filesystem::path& path) {
+  struct stat status {};
+  const bool is_strict = StrictFingerprints::is_on() && stat(path.c_str(), &status) == 0;
   return concat(std::filesystem::absolute(path).lexically_normal().string(), " ", std::filesystem::file_size(path), " ",
-                std::filesystem::last_write_time(path).time_since_epoch().count(), "\n");
+                std::filesystem::last_write_time(path).time_since_epoch().count(),
+                is_strict ? concat(" ", status.st_ino, " ", status.st_ctim.tv_sec, ".", status.st_ctim.tv_nsec) : "",
+                "\n");
 }
 
 }  // namespace penstock::detail

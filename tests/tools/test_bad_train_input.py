@@ -264,7 +264,8 @@ def test_weights_that_do_not_fit(cache, tmp_path):
 def test_weights_of_another_model_name_three_tensors_and_how_many_more(cache, tmp_path):
     save_file({f"layer{i}": np.zeros(2, np.float32) for i in range(100)}, tmp_path / "foreign.safetensors")
     fails(cache, tmp_path, [*FAST, "--pretrained", tmp_path / "foreign.safetensors"], CORRUPT,
-          "conv1.weight is missing, conv1.bias is missing, conv2.weight is missing and 107 more; expected the weights")
+          "conv1.weight is missing, conv1.bias is missing, conv2.weight is missing and 7 more, layer0 is unexpected, layer1 is unexpected, "
+          "layer10 is unexpected and 97 more; expected the weights")
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])

@@ -217,7 +217,7 @@ def test_a_new_run_leaves_no_evaluation_of_the_one_before(cache, tmp_path):
     run(cache, *FAST, "--out", tmp_path / "run")
     run(cache, "-e", "--out", tmp_path / "run")
     assert (tmp_path / "run/evaluation.csv").exists()
-    run(cache, *FAST, "--out", tmp_path / "run")
+    run(cache, *FAST, "--force", "--out", tmp_path / "run")
     assert not list((tmp_path / "run").glob("evaluation.*"))
 
 

@@ -62,6 +62,24 @@ def test_flags_that_contradict_the_launcher(cache, tmp_path, launcher, flags, me
     assert not (tmp_path / "run").exists()
 
 
+RANK_OF_TWO = ["env", "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1"]
+
+
+@pytest.mark.parametrize("launcher, message", [
+    (RANK_OF_TWO, "--nproc is 2 with RANK=0 and WORLD_SIZE=2, by which this process is one rank and starts none; expected no --nproc, or "
+                  "torchrun --nproc-per-node 2 in each container, or RANK and WORLD_SIZE unset"),
+    (["env", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1"],
+     "--nproc is 2; expected 1, the ranks that slurm started, as SLURM_PROCID and SLURM_NTASKS (or SLURM_STEP_NUM_TASKS) say; unset them "
+     "where train shall start ranks itself"),
+    (["env", "PMI_RANK=1", "PMI_SIZE=2"],
+     "PMI_RANK is 1 and PMI_SIZE is 2, which mpirun of MPICH or Intel MPI has set and train does not read, so that each process would "
+     "start 2 ranks; expected Slurm, torchrun or Open MPI, or --rank and --world-size for each"),
+    (["env", "MV2_COMM_WORLD_RANK=0", "MV2_COMM_WORLD_SIZE=2"], "MV2_COMM_WORLD_RANK is 0 and MV2_COMM_WORLD_SIZE is 2, which mpirun of MVAPICH")])
+def test_ranks_that_something_else_has_started_start_none(cache, tmp_path, launcher, message):
+    said = run(cache, *FAST, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "run", code=2, launcher=launcher).stderr
+    assert said.startswith(f"train: {message}") and said.count("\n") == 1, said
+
+
 def children_of(pid):
     return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 

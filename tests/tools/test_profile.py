@@ -245,5 +245,5 @@ def test_the_next_run_removes_the_trace(cache, tmp_path):
     out = tmp_path / "run"
     run(cache, *FAST, "--profile", "1", "--out", out)
     (out / "trace-rank-7.json").write_text("left behind")
-    run(cache, *SMALL, "--epochs", "1", "--out", out)
+    run(cache, *SMALL, "--epochs", "1", "--force", "--out", out)
     assert not list(out.glob("trace*"))

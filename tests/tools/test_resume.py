@@ -5,6 +5,7 @@ import re
 import signal
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from train_tool import DATA, FAST, SMALL, merged, metrics, run, start, summary, wait_for_steps
 
@@ -130,6 +131,34 @@ def test_a_signal_in_an_evaluation_saves_and_the_next_run_makes_it(cache, tmp_pa
     assert same_figures(out, alone)
 
 
+def test_more_epochs_say_how_the_rate_jumps(cache, tmp_path):
+    out = tmp_path / "run"
+    run(cache, *SMALL, "--epochs", 2, "--lr", 0.1, "-p", 1, "--out", out)
+    rates = [line["learning_rate"] for line in metrics(out) if line["kind"] == "step"]
+    own = ["-j", 1, "--threads", 1, "--device", "cpu"]
+    printed = run(cache, "--resume", out, "--epochs", 4, "-p", 1, *own).stdout
+    after = [line["learning_rate"] for line in metrics(out) if line["kind"] == "step"][len(rates)]
+    (note,) = re.findall(r"^note: --epochs is 4 and was 2: the learning rate was (\S+) in step 26 and goes on at (\S+)$", printed, re.M)
+    assert [float(text) for text in note] == pytest.approx([rates[-1], after], rel=1e-3)
+    assert "learning rate was" not in run(cache, "--resume", out, "--epochs", 4, *own).stdout
+
+
+def test_tensorboard_shows_each_step_once_after_a_kill(cache, tmp_path):
+    """The first start has recorded steps that the second one, which goes on from a checkpoint, makes again."""
+    out = tmp_path / "run"
+    process = start(cache, *RUN, "--save-every", "10 steps", "--out", out)
+    wait_for_steps(process, out, 17)
+    process.kill()
+    process.communicate()
+    again = run(cache, *RUN, *resume_flags(out), "--out", out).stdout
+    assert "resuming at " in again and len(list(out.glob("events.out.tfevents.*"))) == 2
+    events = EventAccumulator(str(out), size_guidance={"scalars": 0})
+    events.Reload()
+    for kind, tag in (("step", "step/loss"), ("epoch", "epoch/loss")):
+        records = [(line["step"], line["loss"]) for line in metrics(out) if line["kind"] == kind]
+        assert [(event.step, event.value) for event in events.Scalars(tag)] == [(step, pytest.approx(loss, rel=1e-6)) for step, loss in records]
+
+
 def test_a_finished_run_is_only_evaluated(cache, uninterrupted, tmp_path):
     out = tmp_path / "again"
     run(cache, *RUN, "--resume", uninterrupted / "checkpoint-last.safetensors", "--out", out)
@@ -137,10 +166,12 @@ def test_a_finished_run_is_only_evaluated(cache, uninterrupted, tmp_path):
     assert summary(out)["accuracy"] == summary(uninterrupted)["accuracy"]
 
 
-def test_going_on_with_another_folders_run_replaces_this_ones(cache, uninterrupted, tmp_path):
+def test_going_on_with_another_folders_run_replaces_this_ones_if_asked(cache, uninterrupted, tmp_path):
     out = tmp_path / "run"
     run(cache, *FAST, "--out", out)
-    run(cache, *SMALL, "--epochs", 5, "--resume", uninterrupted / "checkpoint-last.safetensors", "--out", out)
+    others = [*SMALL, "--epochs", 5, "--resume", uninterrupted / "checkpoint-last.safetensors", "--out", out]
+    assert f"train: --out {out}: holds checkpoint-" in run(cache, *others, code=2).stderr
+    run(cache, *others, "--force")
     assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [5]
 
 

@@ -179,7 +179,7 @@ def test_links_in_the_folder_of_a_run_are_not_followed(cache, tmp_path):
         if number == 1:
             (out / "options.json").unlink()
             (out / "options.json").write_text("{}")
-        run(cache, *SMALL, "--epochs", 1, "--profile", 5, "--out", out)
+        run(cache, *SMALL, "--epochs", 1, "--profile", 5, "--force", "--out", out)
         run(cache, "-e", "--out", out)
         assert users.read_text() == "mine"
         assert not [name for name in files if not name.startswith(".penstock") and (out / name).is_symlink()]

@@ -174,7 +174,39 @@ def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache
     assert len(re.findall("no test split.*nothing is evaluated", first)) == 1
     assert summary(tmp_path / "run")["accuracy"] is None
     flags[1] = f"image-folder:{os.path.relpath(tmp_path / 'pictures')}"
-    assert "packed" not in run(cache, *flags, "--out", tmp_path / "run").stdout
+    assert "packed" not in run(cache, *flags, "--force", "--out", tmp_path / "run").stdout
+    assert "packed 16 train samples" in run(cache, *flags, "--repack", "--check").stdout
+
+
+def test_pictures_that_change_places_are_packed_again_though_sizes_and_times_stay(cache, tmp_path):
+    for name, level in (("cat", 10), ("dog", 200)):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        path = tmp_path / "in" / name / "0.png"
+        Image.fromarray(np.full((8, 8, 3), level, dtype=np.uint8)).save(path, compress_level=0)
+        os.utime(path, (1e9, 1e9))
+    flags = ["--data", f"image-folder:{tmp_path / 'in'}", "-b", 2, "--device", "cpu", "--check"]
+    assert "packed 2 train samples" in run(cache, *flags).stdout and "packed" not in run(cache, *flags).stdout
+    for one, other in (("cat", "aside"), ("dog", "cat"), ("aside", "dog")):
+        (tmp_path / "in" / one).rename(tmp_path / "in" / other)
+    assert "packed 2 train samples" in run(cache, *flags).stdout
+
+
+def test_runs_that_start_in_one_second_have_folders_of_their_own(cache, tmp_path):
+    flags = [*SMALL, "--epochs", 0]
+    runs = [start(cache, *flags, cwd=tmp_path) for _ in range(3)]
+    printed = [process.communicate(timeout=120) for process in runs]
+    assert [process.returncode for process in runs] == [0, 0, 0], printed
+    assert len(list(tmp_path.glob("runs/lenet-single-*/model.safetensors"))) == 3
+
+
+def test_splits_of_other_channels_are_named(cache, tmp_path):
+    for split, shape in (("train", (8, 8, 3)), ("val", (8, 8))):
+        for name in "ab":
+            (tmp_path / "in" / split / name).mkdir(parents=True)
+            Image.fromarray(np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)).save(tmp_path / "in" / split / name / "0.png")
+    said = run(cache, "--data", f"image-folder:{tmp_path / 'in'}", "-b", 2, "--device", "cpu", "--check", code=2).stderr
+    assert re.fullmatch(r"train: \S+/test: pictures have 1 channel; expected 3, as in \S+/train: save one of them as RGB, and all are read "
+                        r"so\n", said), said
 
 
 def test_closed_descriptors_are_nothing_to_write_into(cache, tmp_path):
@@ -212,10 +244,19 @@ def test_a_terminal_gets_a_progress_bar(cache, tmp_path):
     assert text.count("Epoch [") == 4
 
 
-def test_an_earlier_run_is_replaced(cache, tmp_path):
+def test_an_earlier_run_is_replaced_only_if_asked(cache, tmp_path):
     out = tmp_path / "run"
     run(cache, *FAST, "--out", out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    for flags in [], ["--check"], ["--mode", "ddp", "--nproc", 2]:
+        said = run(cache, *SMALL, "--epochs", 1, *flags, "--out", out, code=2).stderr
+        assert re.fullmatch(rf"train: --out {out}: holds (checkpoint-(best|last)|model)\.safetensors of an earlier run; expected "
+                            "--resume auto to go on with that run, --force to remove it, or another folder\n", said), said
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    for name in ("model.safetensors", "checkpoint-last.safetensors", "checkpoint-best.safetensors"):
+        (out / name).unlink()  # as of a run that was killed before its first checkpoint
     run(cache, *SMALL, "--epochs", 1, "--out", out)
+    run(cache, *SMALL, "--epochs", 1, "--force", "--out", out)
     assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [1]
     assert len(list(out.glob("events.out.tfevents.*"))) == 1
 

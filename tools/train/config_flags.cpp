@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr const char* kFlag = "--config";
 
 // What one start of one rank is told, and no other run.
-const std::set<std::string> kNotTaken{"out", "resume", "rank", "world-size", "dist-url"};
+const std::set<std::string> kNotTaken{"out", "force", "repack", "resume", "rank", "world-size", "dist-url"};
 
 [[noreturn]] void refuse(const std::string& path, const std::string& fact) {
   throw config_error(concat(kFlag, " ", path, ": ", fact));

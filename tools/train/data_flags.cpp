@@ -87,6 +87,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option("--cache", o.cache, "folder for packed sources (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
       ->group(group);
+  app.add_flag("--repack", o.repacks,
+               "pack the source of --data anew; without it what --cache has of it is used, unless one of its files has "
+               "changed");
+  app.get_option("--repack")->group(group);
   add_cache_flags(app, o.cache_dir, o.cache_limit, group);
 }
 

@@ -24,8 +24,9 @@ namespace {
 
 constexpr const char* kConfigHelp =
     "take the flags in this file: the options.json of a run, what --print-config prints, or a JSON object or FILE.toml "
-    "with some of their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, resume, "
-    "rank, world-size and dist-url, so that a run that is repeated has a folder of its own and starts from the "
+    "with some of their keys. Flags that are typed replace them, also those of a --recipe. Not taken: out, force, "
+    "repack, resume, rank, world-size and dist-url, so that a run that is repeated has a folder of its own and starts "
+    "from the "
     "beginning";
 
 void add_model_flags(CLI::App& app, TrainOptions& o) {
@@ -204,8 +205,12 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
   app.add_option(
          "--out", o.out,
          "folder for metrics, checkpoints and weights (default: runs/ARCH-MODE-TIME; with --resume, the folder of that "
-         "run). The files of an earlier run in it are removed, unless --resume continues that run")
+         "run)")
       ->group(group);
+  app.add_flag("--force", o.replaces_run,
+               "remove the checkpoints and weights of an earlier run in --out; without it a run that does not --resume "
+               "them is refused");
+  app.get_option("--force")->group(group);
   app.add_option("--save-every", save_every,
                  "how often to save a checkpoint: 'N steps' or 'N epochs'; 0: only at the end (default: 1 epoch)")
       ->expected(1, 2)

@@ -33,12 +33,16 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
                  "weight decay of parameters with one dimension: biases, and those of BatchNorm (default: "
                  "--weight-decay)")
       ->group(group);
+  app.add_option("--no-decay", o.no_decay,
+                 "kinds of parameters without weight decay, for example norm,bias,token,position,scale: those of "
+                 "BatchNorm and LayerNorm; other biases; class tokens; learned positions; and layer_scale")
+      ->group(group);
   app.add_option("--bias-lr", o.bias_rate, "factor by which --lr is multiplied for these parameters")
       ->capture_default_str()
       ->group(group);
   app.add_option("--layer-decay", o.layer_decay,
                  "factor by which --lr is multiplied from each block of the model to the one before it; the last one "
-                 "has --lr itself")
+                 "has --lr itself, and the norm before it")
       ->capture_default_str()
       ->group(group);
   app.add_option("--loss", o.loss,

@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/pack/pack.h"
+#include "loader/sources/local_fingerprint.h"
 #include "loader/sources/source.h"
 #include "train/feed/likely_source.h"
 
@@ -69,7 +70,7 @@ std::unique_ptr<const Source> make_source(const DataName& name, const std::strin
 }
 
 fs::path pack_source(const Source& source, const DataName& name, const std::string& split, const fs::path& cache,
-                     const std::function<void(const std::string&)>& log) {
+                     bool repacks, const std::function<void(const std::string&)>& log) {
   std::error_code failure;
   const fs::path input = name.folder.empty() ? name.folder : fs::canonical(name.folder, failure);
   if (failure) {
@@ -78,15 +79,15 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   }
   const fs::path output =
       cache / concat(parse_spec("source", name.source).name(), "-",
-                     hash_of(concat(name.source, "\n", input.string(), "\n", split, "\n", source.fingerprint())));
+                     hash_of(concat(name.source, "\n", input.string(), "\n", split, "\n", local_fingerprint(source))));
   const fs::path folder = output / split;
-  if (is_there(folder / "manifest.json")) return folder;
+  if (!repacks && is_there(folder / "manifest.json")) return folder;
   fs::create_directories(cache, failure);
   if (failure)
     throw io_error(
         concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
   const FileLock lock(output.string() + ".lock");
-  if (is_there(folder / "manifest.json")) return folder;
+  if (!repacks && is_there(folder / "manifest.json")) return folder;
   log(concat("packing ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string()));
   const int64_t start_ns = now_ns();
   double said_s = 0;
@@ -96,7 +97,12 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
     log(concat("packing ", name.source, ": ", grouped(progress.done_count), " of ", grouped(progress.total_count), " ",
                split, " samples"));
   };
-  pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards},
+  pack({.source = name.source,
+        .input = name.folder,
+        .split = split,
+        .output = output,
+        .shard_count = kCacheShards,
+        .force = repacks},
        report);
   log(concat("packed ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string(),
              " in ", static_cast<int64_t>(ms_since(start_ns)), " ms", source.ignored().count > 0 ? ", " : "",
@@ -151,7 +157,7 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
     reason = concat("no ", split, " split (", error.what(), ")");
     return {};
   }
-  return pack_source(*source, name, split, options.cache, log);
+  return pack_source(*source, name, split, options.cache, options.repacks, log);
 }
 
 /// The training split, and after it those of --also.
@@ -162,7 +168,8 @@ std::shared_ptr<const Dataset> joined(const std::shared_ptr<const Dataset>& firs
     const DataName name = parse_data_name(also, options.split);
     if (name.source.empty()) check_packed(name.folder, options.split);
     all.push_back(Dataset::open(
-        name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log), options.split));
+        name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log, options.repacks),
+        options.split));
   }
   return Dataset::join(all);
 }
@@ -196,8 +203,8 @@ fs::path default_cache() {
 }
 
 fs::path pack_into_cache(const DataName& name, const std::string& split, const fs::path& cache,
-                         const std::function<void(const std::string&)>& log) {
-  return pack_source(*make_source(name, split), name, split, cache, log);
+                         const std::function<void(const std::string&)>& log, bool repacks) {
+  return pack_source(*make_source(name, split), name, split, cache, repacks, log);
 }
 
 TrainingData open_training_data(const TrainOptions& options, RankShards share,
@@ -210,10 +217,13 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 ", not the source; ", options.data, "() names the source"));
   }
   if (name.source.empty()) check_packed(name.folder, options.split);
+  if (name.source.empty() && options.repacks && options.also.empty())
+    throw config_error(concat("--repack with --data ", options.data, ", which is packed; expected a source, or ",
+                              "shardprep pack --force"));
   if (!options.also.empty()) share = {};  // shards are counted over all data sets
-  data.train =
-      Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log),
-                    options.split, share);
+  data.train = Dataset::open(
+      name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log, options.repacks),
+      options.split, share);
   if (name.source.empty()) check_lists(options, data.train->manifest().statistics);
   if (!options.also.empty()) data.train = joined(data.train, options, log);
   const fs::path& folder = data.train->folder();

@@ -27,13 +27,14 @@ DataName parse_data_name(const std::string& text, const std::string& split = "tr
 std::filesystem::path default_cache();
 
 /// Packs a source into CACHE, if that has not been done before, and returns the folder of the split. The folder's name
-/// contains a hash of source, absolute path, split and the source's fingerprint, so that changed data are packed again.
+/// contains a hash of source, absolute path, split and the source's fingerprint, with inodes, so that changed data are
+/// packed again; with `repacks` also others.
 /// A lock file beside it makes other runs and ranks wait for the one that packs; the lock ends with the process that
 /// holds it. `log` gets a line before it packs, every 5 s meanwhile, and at the end. Errors: what the source or pack()
 /// throws.
 std::filesystem::path pack_into_cache(const DataName& name, const std::string& split,
                                       const std::filesystem::path& cache,
-                                      const std::function<void(const std::string&)>& log);
+                                      const std::function<void(const std::string&)>& log, bool repacks = false);
 
 struct TrainingData {
   std::shared_ptr<const Dataset> train;

@@ -53,6 +53,7 @@ std::vector<Flag> data_flags() {
       {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale.text(); }},
       {"on-corrupt", kTrained, [](Options o) -> FlagValue { return o.on_corrupt.text(); }},
       {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
+      {"repack", kOwnAside, [](Options o) -> FlagValue { return o.repacks; }},
       {"cache-dir", kOwnAside, [](Options o) -> FlagValue { return o.cache_dir; }},
       {"cache-limit", kOwnAside, [](Options o) -> FlagValue { return o.cache_limit; }},
       {"sim-link", kOwn, [](Options o) -> FlagValue { return is_behind_sim_link(o) ? sim_link_text() : ""; }},
@@ -79,6 +80,7 @@ std::vector<Flag> model_flags() {
       {"precision", kTrained, [](Options o) -> FlagValue { return o.precision.text(); }},
       {"channels-last", kTrained, [](Options o) -> FlagValue { return o.is_channels_last; }},
       {"bias-decay", kTrainedAside, [](Options o) -> FlagValue { return given_number(o.bias_decay); }},
+      {"no-decay", kTrainedAside, [](Options o) -> FlagValue { return o.no_decay.text(); }},
       {"bias-lr", kTrainedAside, [](Options o) -> FlagValue { return o.bias_rate; }},
       {"layer-decay", kTrainedAside, [](Options o) -> FlagValue { return o.layer_decay; }},
       {"loss", kTrained, [](Options o) -> FlagValue { return o.loss.text(); }},
@@ -116,6 +118,7 @@ std::vector<Flag> device_flags() {
 std::vector<Flag> run_flags() {
   return {
       {"out", kOwnAside, [](Options o) -> FlagValue { return o.out.string(); }},
+      {"force", kOwnAside, [](Options o) -> FlagValue { return o.replaces_run; }},
       {"save-every", kAgreedAside, [](Options o) -> FlagValue { return to_string(o.save_every); }},
       {"keep", kOwnAside, [](Options o) -> FlagValue { return o.keep; }, kFromOne},
       {"resume", kAgreedAside, [](Options o) -> FlagValue { return o.resume.string(); }},

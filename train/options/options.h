@@ -15,6 +15,7 @@
 #include "loader/batch/loader.h"
 #include "train/comm/emulation.h"
 #include "train/nn/module_names.h"
+#include "train/nn/parameter_groups.h"
 #include "train/nn/precision.h"
 #include "train/optimizers/clip.h"
 #include "train/options/average.h"
@@ -58,6 +59,7 @@ struct DataOptions {
   std::string split = "train";
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
+  bool repacks = false;                  ///< --repack: what it has of --data and --also is packed anew.
   std::string cache_dir, cache_limit;    ///< Of shards from far away; also in the environment (tools/cache_flags.h).
   std::string augment;
   std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
@@ -97,7 +99,8 @@ struct OptimizationOptions {
   double momentum = 0.9;                                 ///< Of sgd.
   double weight_decay = 5e-4;
   double bias_decay = -1;  ///< Weight decay of biases, see parameter_groups.h; -1: auto, that of the others.
-  double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
+  Typed<DecayKinds> no_decay{parse_no_decay, ""};  ///< --no-decay: kinds of parameters without weight decay.
+  double bias_rate = 1;                            ///< --bias-lr: factor of their learning rate.
   double layer_decay = 1;  ///< Factor of the learning rate from each block to the one before it.
   Typed<RateSchedule> schedule{[](const std::string& text) { return RateSchedule(text); }, "cosine"};
   Typed<Spec> loss{[](const std::string& text) { return parse_spec("loss", text); }, "cross-entropy"};
@@ -139,6 +142,7 @@ struct LaunchOptions {
 struct RunOptions {
   std::vector<std::string> plugins;  ///< One entry per file that was loaded.
   std::filesystem::path out;         ///< Auto: runs/<arch>-<mode>-<time>.
+  bool replaces_run = false;         ///< --force: the checkpoints of an earlier run in `out` may be removed.
   SaveEvery save_every;
   int64_t keep = 1;              ///< Checkpoints that are kept, besides the best one.
   std::filesystem::path resume;  ///< A file; or "auto", see last_whole_checkpoint().

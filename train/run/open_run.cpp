@@ -14,13 +14,16 @@
 #include "loader/order/partition.h"
 #include "loader/rows/sample_order.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/rate_note.h"
 #include "train/checkpoint/resume_auto.h"
+#include "train/feed/split_check.h"
 #include "train/loop/tta.h"
 #include "train/losses/loss.h"
 #include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
+#include "train/nn/pretrained.h"
 #include "train/options/check.h"
 #include "train/options/options_file.h"
 #include "train/parallel/strategy/strategy.h"
@@ -36,16 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Sets the default of --out: the folder of the run that is continued or evaluated, otherwise a new one.
-void resolve_out(TrainOptions& options) {
-  check_local_output("--out", options.out);
-  if (!options.out.empty()) return;
-  const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
-  const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();
-  const bool is_of_a_run = !resumed.empty() && has_options(resumed);
-  options.out = is_of_a_run ? resumed : default_run_folder(options.arch.text(), options.mode.text());
-}
-
 /// If --evaluate is given without weights, they are those of the run in --out.
 void resolve_weights(TrainOptions& options) {
   if (!options.only_evaluates || !options.resume.empty() || !options.pretrained.empty()) return;
@@ -54,21 +47,6 @@ void resolve_weights(TrainOptions& options) {
         "--evaluate: no weights are named; expected --resume FILE, --pretrained FILE, or --out with a run's folder");
   }
   options.pretrained = options.out / "model.safetensors";
-}
-
-/// Throws config_error if the splits, which may be of two data sets, have different classes.
-void check_same_classes(const Dataset& train, const Dataset& test) {
-  const auto problem = class_problem(test.folder(), test.manifest(), train.folder(), train.manifest());
-  if (!problem.empty()) throw config_error(problem);
-}
-
-/// Throws config_error if an evaluation may not write into OUT. It may write where a run may, and also into the folder
-/// of its weights and over an earlier evaluation.
-void check_evaluation_folder(const TrainOptions& options) {
-  const fs::path& weights = options.resume.empty() ? options.pretrained : options.resume;
-  std::error_code ignored;  // check_run_folder() refuses a folder that cannot be looked at
-  if (fs::equivalent(fs::absolute(weights).parent_path(), options.out, ignored)) return;
-  if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
 }
 
 /// Finds out how many rows an epoch of training has, and of which samples.
@@ -103,7 +81,7 @@ void check_data(const Setup& setup) {
     throw config_error(concat("--schedule is ", options.schedule, " with --data ", options.data, ": ",
                               setup.data.test ? "0 test samples" : setup.data.no_test,
                               "; expected a test split, whose evaluation it follows"));
-  if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
+  if (setup.data.test) check_splits_fit(setup.data, options.loss.text(), setup.loss->target());
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
     const Extent test = rendered_extent(*setup.data.test, *setup.eval_pipeline);
@@ -157,6 +135,15 @@ CheckpointInfo info_of(const Setup& setup) {
   return info;
 }
 
+/// Names in --pretrained that were made to fit.
+void add_note_of_pretrained(Setup& setup) {
+  const auto& path = setup.options.pretrained;
+  const std::string prefix = path.empty() ? "" : prefix_of_wrapper(*setup.model, path);
+  if (!prefix.empty())
+    setup.data.notes.push_back(
+        concat("the names in ", path.string(), " begin with ", in_quotes(prefix), ", which was taken off"));
+}
+
 /// What cannot be compared with the run that wrote the checkpoint.
 void add_notes_of_checkpoint(Setup& setup) {
   const fs::path& path = setup.options.resume;
@@ -175,15 +162,21 @@ void check_spec(const Spec& spec) {
   spec.with_keys(Registry::entry(spec.name()).keys);
 }
 
-/// Throws config_error where muon, which is for filters alone, would change none and be sgd under another name.
-void check_filters(const TrainOptions& options, const Model& model) {
+/// What muon changes as vectors. Throws config_error where it would change no matrix and be sgd under another name.
+std::set<std::string> checked_no_matrices(const TrainOptions& options, const Model& model) {
   const Spec& spec = *options.optimizer;
-  if (spec.name() != "muon" || spec.get("layers", "all") != "conv") return;
-  const auto parameters = model.parameters();
-  if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.dim() >= 3; }))
-    throw config_error(concat(
-        "--optimizer ", options.optimizer, " with --arch ", options.arch,
-        ": the model has no filters, so all of it would change as with sgd; expected layers=all, or --optimizer sgd"));
+  if (spec.name() != "muon") return {};
+  const bool is_for_filters_alone = spec.get("layers", "all") == "conv";
+  auto vectors = no_matrices(model);
+  const auto parameters = model.named_parameters();
+  if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& item) {
+        return item.value().dim() >= (is_for_filters_alone ? 3 : 2) && !vectors.contains(item.key());
+      }))
+    throw config_error(concat("--optimizer ", options.optimizer, " with --arch ", options.arch, ": the model has no ",
+                              is_for_filters_alone ? "filters" : "weight matrix before its head",
+                              ", so all of it would change as with sgd; expected ",
+                              is_for_filters_alone ? "layers=all, or " : "", "--optimizer sgd"));
+  return vectors;
 }
 
 /// Before data are packed and ranks are started.
@@ -295,6 +288,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   check_precision(options, setup.device);
   set_matrix_precision(options);
   setup.world = find_world(options, setup.device);
+  if (setup.world.launcher == "penstock") options.repacks = false;  // the process that has started this rank did it
   const bool copies_to_replicas = setup.world.mesh.replicas > 1 && !options.emulation.learns();
   if (options.emulation.network && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
     log(concat("--sim-net ", options.emulation.network->text,
@@ -304,13 +298,13 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // Before data are packed, at every rank, and also where there is only one.
   if (!options.interface.empty()) detail::address_of_interface(options.interface);
   resolve_weights(options);
-  resolve_out(options);
+  setup.has_new_folder = resolve_out(options);
   resolve_threads(options, setup.world, setup.device);
   if (options.cache.empty()) options.cache = default_cache();
   options.world_size = setup.world.rendezvous.world_size;
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   if (options.resumes_if_possible()) check_has_options("--resume auto", options.out);
-  options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
+  options.only_evaluates ? check_evaluation_folder(options) : check_training_folder(options);
   // The checkpoint is read first, because packing the data may take minutes.
   const bool tells = setup.world.rendezvous.rank == 0 && !setup.world.is_spawner;
   if (options.resumes_if_possible())
@@ -357,19 +351,23 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   check_layers(setup.options, *setup.model);
   if (auto note = left_in_f32(setup.options, *setup.model); !note.empty()) setup.data.notes.push_back(std::move(note));
-  check_filters(setup.options, *setup.model);
+  auto vectors = checked_no_matrices(setup.options, *setup.model);
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
+  add_note_of_pretrained(setup);
   begin_from_images(setup, holds_part);
   setup.rate_factors = rate_factors(*setup.model, *setup.options.layer_rates);
   decay_by_layer(*setup.model, setup.options.layer_decay, setup.rate_factors);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
-  setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
+  auto weight_decays = bias_decays(*setup.model, setup.options.bias_decay);
+  leave_out_of_decay(*setup.model, *setup.options.no_decay, weight_decays);
+  setup.step_options = {.weight_decays = std::move(weight_decays),
                         .loss = make_loss(setup.options.loss.text(),
                                           {.label_smoothing = setup.options.label_smoothing, .data = &manifest}),
                         .keeps_average = !setup.options.average->name.empty(),
                         .clip = *setup.options.clip,
-                        .skips_overflows = setup.options.precision->adapts()};
+                        .skips_overflows = setup.options.precision->adapts(),
+                        .no_matrices = std::move(vectors)};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);
@@ -379,8 +377,14 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
       check_same_data(setup.options.resume, setup.checkpoint->info, setup.info);
       check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
     }
-    add_notes_of_checkpoint(setup);
     setup.info.position = setup.checkpoint->info.position;
+    add_notes_of_checkpoint(setup);
+    if (!setup.options.only_evaluates) {
+      const Partition partition(setup.rows_per_epoch, setup.options.batch_size, 0, setup.world.mesh.data,
+                                *setup.options.tail);
+      auto note = note_of_rate(setup.options, setup.info.position, static_cast<int64_t>(partition.batch_count()));
+      if (!note.empty()) setup.data.notes.push_back(std::move(note));
+    }
   }
   return setup;
 }

@@ -22,6 +22,7 @@
 #include "train/run/rank_threads.h"
 #include "train/run/report.h"
 #include "train/run/run.h"
+#include "train/run/run_folder.h"
 #include "train/run/spawner.h"
 #include "train/run/world.h"
 #include "train/tensor/short_message.h"
@@ -151,6 +152,7 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
     if (setup.world.rendezvous.rank == 0) std::cout << opening_text(setup, "") << "checked" << std::endl;
     return 0;
   }
+  if (setup.has_new_folder && setup.world.rendezvous.rank == 0) make_new_folder(setup.options.out);
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.

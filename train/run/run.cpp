@@ -190,7 +190,9 @@ class Run {
     const bool is_resumed =
         setup_.checkpoint && fs::equivalent(fs::canonical(options_.resume).parent_path(), options_.out, failure);
     folder_.emplace(options_.out, is_resumed);
-    write_text(options_.out / "options.json", to_json(options_));
+    TrainOptions kept = options_;  // a file for --config removes nothing
+    kept.replaces_run = kept.repacks = false;
+    write_text(options_.out / "options.json", to_json(kept));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout, setup_.info.position.epoch,
                          score_keys(*setup_.loss, setup_.shape.classes, options_.average->is_beside)});

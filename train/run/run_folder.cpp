@@ -12,6 +12,7 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/save.h"
 #include "train/options/options_file.h"
@@ -57,6 +58,18 @@ Error cannot_write(const fs::path& out, const std::error_code& failure) {
   return io_error(concat("--out ", out.string(), ": ", failure.message(), "; expected a folder that can be written"));
 }
 
+/// Throws config_error if OUT holds checkpoints or weights.
+void check_holds_no_weights(const fs::path& out) {
+  std::error_code failure;  // check_run_folder() refuses a folder that cannot be looked at
+  for (const auto& entry : fs::directory_iterator(out, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (is_left_over(name) || (!is_checkpoint_name(name) && name != kModelFile)) continue;
+    throw config_error(concat("--out ", out.string(), ": holds ", name,
+                              " of an earlier run; expected --resume auto to ",
+                              "go on with that run, --force to remove it, or another folder"));
+  }
+}
+
 const fs::path& checked(const fs::path& out) {
   check_run_folder(out);
   return out;
@@ -85,6 +98,41 @@ void check_run_folder(const fs::path& out) {
   if (!is_empty)
     throw config_error(concat("--out ", out.string(), ": holds files, but no ", kOptions, " of an earlier run; ",
                               "expected a new folder, an empty one, or a run's"));
+}
+
+bool resolve_out(TrainOptions& options) {
+  check_local_output("--out", options.out);
+  if (!options.out.empty()) return false;
+  const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
+  const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();
+  const bool is_of_a_run = !resumed.empty() && has_options(resumed);
+  options.out = is_of_a_run ? resumed : default_run_folder(options.arch.text(), options.mode.text());
+  return !is_of_a_run;
+}
+
+void check_evaluation_folder(const TrainOptions& options) {
+  const fs::path& weights = options.resume.empty() ? options.pretrained : options.resume;
+  std::error_code ignored;  // check_run_folder() refuses a folder that cannot be looked at
+  if (fs::equivalent(fs::absolute(weights).parent_path(), options.out, ignored)) return;
+  if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
+}
+
+void check_training_folder(const TrainOptions& options) {
+  check_run_folder(options.out);
+  std::error_code ignored;  // no folder: nothing is removed
+  const bool goes_on =
+      options.resumes_if_possible() ||
+      (!options.resume.empty() && fs::equivalent(fs::absolute(options.resume).parent_path(), options.out, ignored));
+  if (!goes_on && !options.replaces_run) check_holds_no_weights(options.out);
+}
+
+void make_new_folder(fs::path& out) {
+  std::error_code failure;
+  fs::create_directories(out.parent_path(), failure);
+  const fs::path first = out;
+  for (int number = 2; !failure && !fs::create_directory(out, failure) && !failure; ++number)
+    out = concat(first.string(), "-", number);
+  if (failure) throw cannot_write(out, failure);
 }
 
 int lock_run_folder(const fs::path& out, const std::string& what) {

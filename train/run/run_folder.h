@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "train/options/options.h"
+
 namespace penstock {
 
 constexpr const char* kQuarantine = "quarantine.jsonl";  // the file of a run that names corrupt samples
@@ -15,6 +17,22 @@ std::filesystem::path default_run_folder(const std::string& arch, const std::str
 /// (options.json). A run does not write into a folder with other files. What a killed run has left half written is
 /// nothing.
 void check_run_folder(const std::filesystem::path& out);
+
+/// Sets the default of --out: the folder of the run that is continued or evaluated, otherwise a new one. Returns
+/// whether it is a new one.
+bool resolve_out(TrainOptions& options);
+
+/// Throws config_error if an evaluation may not write into OUT. It may write where a run may, and also into the folder
+/// of its weights and over an earlier evaluation.
+void check_evaluation_folder(const TrainOptions& options);
+
+/// Throws config_error if a run may not write into OUT, or if OUT holds checkpoints or weights, which the run would
+/// remove: it neither goes on from a checkpoint in OUT nor has --force.
+void check_training_folder(const TrainOptions& options);
+
+/// Makes the folder, which is then this process's alone: another one that does so in the same second gets another name.
+/// Where `out` is there already, it becomes `out`-2, or the next one that is not. Throws io_error.
+void make_new_folder(std::filesystem::path& out);
 
 /// The format of summary.json. Summaries of another format are not compared.
 constexpr int kSummaryFormat = 2;
@@ -41,7 +59,8 @@ class FolderLock {
 /// The folder of a run, which is locked from its first file to its last.
 class RunFolder {
  public:
-  /// Makes OUT and removes the files of an earlier run in it, except its options.json, which is to be replaced; if
+  /// Makes OUT and removes the files of an earlier run in it (with --force also its checkpoints), except its
+  /// options.json, which is to be replaced; if
   /// `is_resumed`, only what a killed run has left half written. Throws config_error like check_run_folder() and if
   /// another run is writing into OUT; throws io_error.
   RunFolder(const std::filesystem::path& out, bool is_resumed);

@@ -17,7 +17,8 @@
 namespace penstock {
 
 struct Setup {
-  TrainOptions options;  ///< Resolved.
+  TrainOptions options;         ///< Resolved.
+  bool has_new_folder = false;  ///< --out was not given, and has a default that contains the time.
   World world;
   torch::DeviceType device = torch::kCPU;
   TrainingData data;

@@ -32,10 +32,43 @@ int local_world_size(int world_size) {
   return world_size;
 }
 
+/// The variables by which a process learns that it is a rank, and how many there are.
+std::string variables_of(const std::string& launcher) {
+  if (launcher == "slurm") return "SLURM_PROCID and SLURM_NTASKS (or SLURM_STEP_NUM_TASKS)";
+  return launcher == "openmpi" ? "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE" : "RANK and WORLD_SIZE";
+}
+
 void check_agrees(const char* flag, int value, int world_size, const std::string& launcher) {
-  if (value > 0 && value != world_size)
-    throw config_error(
-        concat("--", flag, " is ", value, "; expected ", world_size, ", the ranks that ", launcher, " started"));
+  if (value <= 0 || value == world_size) return;
+  const std::string variables = variables_of(launcher);
+  throw config_error(
+      concat("--", flag, " is ", value, "; expected ", world_size, ", the ranks that ", launcher, " started",
+             launcher.starts_with("--")
+                 ? std::string()
+                 : concat(", as ", variables, " say; unset them where train ", "shall start ranks itself")));
+}
+
+/// Throws config_error where RANK and WORLD_SIZE, which are not torchrun's, make this process a rank, and --nproc asks
+/// it to start some: those of two containers would be as many as one of them shall start.
+void check_starts_none(const TrainOptions& options, const World& world) {
+  const bool knows_machine = number_from_environment("LOCAL_WORLD_SIZE") > 0;
+  if (options.nproc < 2 || world.launcher != "torchrun" || knows_machine) return;
+  throw config_error(concat("--nproc is ", options.nproc, " with RANK=", world.rendezvous.rank, " and WORLD_SIZE=",
+                            world.rendezvous.world_size, ", by which this process is one rank and starts none; ",
+                            "expected no --nproc, or torchrun --nproc-per-node ", options.nproc,
+                            " in each container, or RANK and WORLD_SIZE unset"));
+}
+
+/// Throws config_error where a launcher has started this process that is not among those of rank_from_environment():
+/// each process would start ranks of its own.
+void check_launcher_is_known(int rank_count) {
+  for (const auto& [rank, size, who] : {std::tuple("PMI_RANK", "PMI_SIZE", "MPICH or Intel MPI"),
+                                        {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MVAPICH"}})
+    if (rank_count > 1 && number_from_environment(size) > 1)
+      throw config_error(concat(rank, " is ", number_from_environment(rank), " and ", size, " is ",
+                                number_from_environment(size), ", which mpirun of ", who,
+                                " has set and train does not read, so that each process would start ", rank_count,
+                                " ranks; expected Slurm, torchrun or Open MPI, or --rank and --world-size for each"));
 }
 
 Rendezvous rendezvous_from_flags(const TrainOptions& options) {
@@ -142,6 +175,11 @@ void check_starter(const TrainOptions& options, const World& world) {
       world.has_rank_threads
           ? "--hosting threads, which end together"
           : concat("a rank that ", world.launcher == "flags" ? "--rank names" : concat(world.launcher, " has started"));
+  const bool has_others = world.launcher != "none" && world.launcher != "penstock" && world.rendezvous.world_size > 1;
+  if (options.repacks && (has_others || !world.hosts.empty()))
+    throw config_error(
+        concat("--repack with ", world.hosts.empty() ? why : "--hostfile",
+               ": each rank would pack; expected train --repack --check on each machine before this run"));
   if (world.is_spawner) return;
   if (options.max_restarts > 0)
     throw config_error(
@@ -179,6 +217,11 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   if (!world.mesh.gpus.empty() && count > 1 && world.launcher == "flags")
     throw config_error(concat("--mode ", options.mode, " with --rank ", options.rank,
                               ": devices are those of the ranks that a launcher or --nproc starts; expected --gpu"));
+  const std::string problem = world.is_spawner && world.hosts.empty() && count > 1 ? detail::loopback_problem() : "";
+  if (!problem.empty())
+    throw device_error(concat("--nproc is ", count, ": ranks meet at 127.0.0.1, where this machine does not reach ",
+                              "itself: ", problem, "; expected a loopback interface that is up (ip link set lo up), ",
+                              "or --hosting threads"));
   const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
   if (world.is_spawner && world.hosts.empty() && count > visible) {
     throw config_error(concat("--nproc is ", count, " with ", visible,
@@ -236,6 +279,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.rendezvous = launched->rendezvous;
     world.launcher = launched->launcher;
     const int count = world.rendezvous.world_size;
+    check_starts_none(options, world);
     check_agrees("nproc", options.nproc, local_world_size(count), world.launcher);
     check_agrees("world-size", options.world_size, count, world.launcher);
     if (options.rank >= 0 && options.rank != world.rendezvous.rank)
@@ -248,6 +292,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.hosts = hosts_from_flags(options);
     const int count =
         world.hosts.empty() ? rank_count_from_flags(options, device) : rank_count_from_hosts(options, world.hosts);
+    check_launcher_is_known(count);
     world.rendezvous.world_size = count;
     world.has_rank_threads = count > 1 && options.hosting == "threads";
     // With --max-restarts a single rank, too, is a child, so that this process survives it.

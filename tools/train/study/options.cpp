@@ -40,6 +40,7 @@ void check_passed_on(const TrainOptions& train) {
   if (train.profile_steps > 0)
     refuse(concat("--profile ", train.profile_steps),
            "no --profile: a study profiles the last repeat of each row itself");
+  if (train.replaces_run) refuse("--force", "no --force: a study replaces runs of its own that were cut short");
   if (train.only_checks) refuse("--check", "no --check: a study checks all rows itself before the first run");
   if (train.only_prints_commands) refuse("--dry-run", "no --dry-run: a study trains");
   if (!train.hostfile.empty()) refuse(concat("--hostfile ", train.hostfile.string()), "--nproc");

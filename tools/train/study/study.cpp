@@ -112,8 +112,9 @@ class Study {
     }
     std::cerr << line << std::flush;
     const fs::path errors = folder_.run(name + ".err");
-    const auto end =
-        run_process(command(options_, rows_[row], repeat, folder_.run(name)), folder_.run(name + ".log"), errors);
+    auto words = command(options_, rows_[row], repeat, folder_.run(name));
+    words.emplace_back("--force");  // a run that was cut short is made anew
+    const auto end = run_process(words, folder_.run(name + ".log"), errors);
     if (end.stop_signal != 0) return stopped(end.stop_signal);
     if (end.exit_code != 0) {
       std::cerr << "exit code " << end.exit_code << '\n';
