@@ -27,7 +27,7 @@ struct Clock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;
-  using time_point = std::chrono::time_point<Clock>;
+  using time_point = std::chrono::time_point<Clock, duration>;
   static constexpr bool is_steady = true;
   static time_point now() { return time_point(duration(awake_ns())); }
 };
