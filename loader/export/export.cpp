@@ -23,6 +23,7 @@
 #include "loader/codecs/npy.h"
 #include "loader/export/field_text.h"
 #include "loader/files/read_from.h"
+#include "loader/files/strict_json.h"
 #include "loader/import/tar_writer.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/repeated_paths.h"
@@ -33,11 +34,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name for a folder or file made of a class's name.
-std::string plain_name(std::string name) {
+constexpr const char* kMetadata = "metadata.jsonl";
+
+/// A name for the folder of a class.
+std::string folder_of_class(std::string name, int64_t label) {
+  constexpr size_t kMostBytes = 200;  // of 255, so that the number has room
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
-  return name.empty() || name[0] == '.' ? "_" + name : name;
+  if (name.size() > kMostBytes) {
+    name.resize(kMostBytes);
+    while (!name.empty() && detail::utf8_text(name) != name) name.pop_back();  // the begin of a letter
+    return concat(name, "_", label);
+  }
+  return name.empty() || name[0] == '.' || name == kMetadata ? "_" + name : name;
 }
 
 bool is_file_kind(FieldKind kind) {
@@ -214,13 +223,15 @@ class Exporting {
     const std::string split = manifest().split + "/";
     const std::string path = sample.path.starts_with(split) ? sample.path.substr(split.size()) : sample.path;
     const std::string folder =
-        has_classes() ? plain_name(manifest().class_names[static_cast<size_t>(sample.label)]) : "";
+        has_classes() ? folder_of_class(manifest().class_names[static_cast<size_t>(sample.label)], sample.label) : "";
     const fs::path parts(path);
     bool is_plain = !path.empty() && parts.is_relative() && parts.has_filename() &&
                     path.find('\0') == std::string::npos && (folder.empty() || path.starts_with(folder + "/")) &&
-                    path != kMetadata;
+                    *parts.begin() != kMetadata;
     for (const auto& part : parts) is_plain &= !part.empty() && part.native()[0] != '.';
-    if (is_plain) return repeated_.contains(sample.path) ? detail::with_id(path, sample.id).string() : path;
+    const std::string file =
+        is_plain && repeated_.contains(sample.path) ? detail::with_id(path, sample.id).string() : path;
+    if (is_plain && detail::has_possible_length(output_ / manifest().split / file)) return file;
     return concat(folder, folder.empty() ? "" : "/", sample.id, sample.ending);
   }
 
@@ -234,7 +245,11 @@ class Exporting {
     for (size_t i = 0; i < sample.fields.size(); ++i) {
       const FieldType& type = manifest().fields[i];
       if (!is_file_kind(type.kind)) {
-        line[type.name] = detail::json_of_value(type, sample.fields[i]);
+        try {
+          line[type.name] = detail::json_of_value(type, sample.fields[i]);
+        } catch (const Error& error) {
+          throw Error(error.kind(), concat("export: id ", sample.id, " (", file, "): ", error.what()));
+        }
         continue;
       }
       const std::string name = concat(".fields/", type.name, "/", sample.id, ending_of(type, sample.fields[i]));
@@ -264,8 +279,6 @@ class Exporting {
     for (const auto& lines : lines_) metadata.write(lines);
     metadata.commit_as_new();
   }
-
-  static constexpr const char* kMetadata = "metadata.jsonl";
 
   std::shared_ptr<const Dataset> dataset_;
   fs::path output_;

@@ -55,6 +55,8 @@ Json number_at(Dtype dtype, const uint8_t* at) {
 Json list_at(const FieldType& type, const std::vector<int64_t>& shape, size_t depth, const uint8_t*& at) {
   if (depth == shape.size()) {
     Json number = number_at(type.dtype, at);
+    if (number.is_number_float() && std::isnan(number.get<double>()))
+      number = nullptr;  // as others write what is missing
     if (number.is_number_float() && !std::isfinite(number.get<double>()))
       throw config_error(concat("field ", in_quotes(type.name), ": is ", number.get<double>(),
                                 ", which JSON cannot hold; expected --to webdataset"));

@@ -100,7 +100,11 @@ class Unpacking {
     if (!is_safe(sample.path))
       throw corrupt_error(concat("path is ", in_quotes(sample.path), "; expected one below the data set's folder"));
     const std::string path(sample.path);
-    return output_ / (repeated_.contains(path) ? detail::with_id(path, sample.id) : fs::path(path));
+    const fs::path file = output_ / (repeated_.contains(path) ? detail::with_id(path, sample.id) : fs::path(path));
+    if (detail::has_possible_length(file)) return file;
+    const std::string own = concat(sample.id, file_extension(sample.encoding, sample.extent.channels));
+    return detail::has_possible_length(file.parent_path() / own) ? file.parent_path() / own
+                                                                 : output_ / manifest.split / own;
   }
 
   /// Never replaces another file.

@@ -16,10 +16,11 @@ struct UnpackProgress {
 };
 
 /// Writes every sample of the split in `split_folder` below `output`, under the path that its source had, or as
-/// <split>/<class>/<id>.<jpg|png> where it had none; a path of several samples gets the id before its ending. JPEG and
-/// PNG files get the bytes that were packed. The exception is a JPEG stored as coefficients, which comes back byte for
-/// byte only where pack() found that it does, and otherwise with the same coefficients. Raw pixels become PNG. A file
-/// appears whole or not at all; a kill may leave a hidden
+/// <split>/<class>/<id>.<jpg|png> where it had none; a path of several samples gets the id before its ending, and a
+/// name that is too long for a file system, as with an ending of its own it may become, is the id. JPEG and PNG files
+/// get the bytes that were packed. The exception is a JPEG stored as coefficients, which comes back byte for byte only
+/// where pack() found that it does, and otherwise with the same coefficients. Raw pixels become PNG. A file appears
+/// whole or not at all; a kill may leave a hidden
 /// `.unpack-*` beside it. `jobs` is the number of threads; 0: one per core.
 ///
 /// Returns what was left out, which is broken samples and paths that would leave `output`; of each shard it names the

@@ -1,6 +1,8 @@
 // Repeated paths: one pass over all samples.
 #include "loader/shards/repeated_paths.h"
 
+#include <algorithm>
+
 #include "core/text.h"
 #include "loader/files/read_from.h"
 
@@ -19,6 +21,12 @@ std::unordered_set<std::string> repeated_paths(const Dataset& dataset) {
 
 std::filesystem::path with_id(const std::filesystem::path& path, uint64_t id) {
   return path.parent_path() / concat(path.stem().string(), "-", id, path.extension().string());
+}
+
+bool has_possible_length(const std::filesystem::path& path) {
+  constexpr size_t kMostOfName = 255, kMostOfPath = 4000;
+  return path.native().size() <= kMostOfPath &&
+         std::all_of(path.begin(), path.end(), [](const auto& part) { return part.native().size() <= kMostOfName; });
 }
 
 }  // namespace penstock::detail

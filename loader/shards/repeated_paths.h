@@ -1,4 +1,4 @@
-// repeated_paths(): paths that name more than one sample.
+// repeated_paths(): paths that name more than one sample, and names that no file can have.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +16,8 @@ std::unordered_set<std::string> repeated_paths(const Dataset& dataset);
 
 /// `a/1.jpg` as `a/1-17.jpg`, for sample 17.
 std::filesystem::path with_id(const std::filesystem::path& path, uint64_t id);
+
+/// Whether file systems take `path`: names of up to 255 bytes and 4,000 in all, which leaves room for temporary names.
+bool has_possible_length(const std::filesystem::path& path);
 
 }  // namespace penstock::detail

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from shardprep_tool import manifest_of, run
-from source_tool import fields_of, pack, samples_of, save, unpacked, write_csv, write_lines, write_tar
+from source_tool import fields_of, npy_bytes, pack, samples_of, save, unpacked, write_csv, write_lines, write_tar
 
 
 def test_several_inputs(tmp_path):
@@ -159,3 +159,36 @@ def test_what_is_written_is_local(tmp_path, packed, command):
     done = run(command[0], packed, *command[1:], "--out", "s3://bucket/x", code=2, cwd=tmp_path)
     assert "--out: s3://bucket/x is an address; expected a local folder or file" in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / "s3:").exists()
+
+
+def test_names_that_no_file_can_have_are_replaced(tmp_path):
+    rows, long = [], "x" * 251 + ".bmp"  # becomes a PNG, which is 259 bytes of name
+    for number, (path, label) in enumerate(((f"c/{long}", "c"), ("d/1.png", "metadata.jsonl"), ("d/2.png", "\u00e9" * 150), ("d/3.png", "x" * 300))):
+        save(tmp_path / "in" / path)
+        rows.append([path, label, number])
+    deep = "/".join("a" * 1500)
+    os.makedirs(tmp_path / "in" / deep)
+    save(tmp_path / "in" / deep / "1.png")
+    write_csv(tmp_path / "in/train.csv", [["path", "label", "n"], *rows, [f"{deep}/1.png", "a", 4]])
+    pack("csv", tmp_path / "in", tmp_path / "out")
+    out = tmp_path / ("y" * 200) / ("y" * 200) / ("y" * 200) / ("y" * 200) / ("y" * 200)
+    run("export", tmp_path / "out", "--to", "image-folder", "--out", out)
+    lines = {line["n"]: line for line in map(json.loads, (out / "train/metadata.jsonl").read_text().splitlines())}
+    assert lines[0]["file_name"] == "c/0.png" and lines[1]["file_name"] == "_metadata.jsonl/1.png"
+    assert lines[2]["file_name"].startswith("\u00e9" * 100 + "_") and lines[3]["file_name"].startswith("x" * 200 + "_")
+    assert lines[4]["file_name"] == "a/4.png" and lines[1]["label"] == "metadata.jsonl"
+    assert all((out / "train" / line["file_name"]).is_file() for line in lines.values())
+    run("unpack", tmp_path / "out", "--out", tmp_path / "files")
+    assert (tmp_path / "files/c/0.png").is_file() and (tmp_path / "files" / deep / "1.png").is_file()
+
+
+def test_a_number_that_is_none_is_null_in_json(tmp_path):
+    save(tmp_path / "in/1.png")
+    write_tar(tmp_path / "in/train.tar", [("1.png", (tmp_path / "in/1.png").read_bytes()), ("1.x.npy", npy_bytes(np.array([np.nan, 2], np.float32)))])
+    pack("webdataset", tmp_path / "in", tmp_path / "out")
+    run("export", tmp_path / "out", "--to", "image-folder", "--out", tmp_path / "folder")
+    assert json.loads((tmp_path / "folder/train/metadata.jsonl").read_text())["x"] == [None, 2]
+    write_tar(tmp_path / "in/train.tar", [("1.png", (tmp_path / "in/1.png").read_bytes()), ("1.x.npy", npy_bytes(np.array([np.inf], np.float32)))])
+    pack("webdataset", tmp_path / "in", tmp_path / "inf")
+    refused = run("export", tmp_path / "inf", "--to", "image-folder", "--out", tmp_path / "no", code=2).stderr
+    assert 'export: id 0 (1.png): field "x": is inf, which JSON cannot hold' in refused and refused.count("\n") == 1
