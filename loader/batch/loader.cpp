@@ -281,6 +281,7 @@ uint64_t Loader::samples_per_epoch() const { return state_->makers.any().partiti
 const SampleOrder& Loader::order() const { return state_->makers.any().samples(); }
 Extent Loader::extent() const { return state_->makers.largest(); }
 const Pipeline& Loader::pipeline(int64_t epoch) const { return state_->makers.of(epoch).pipeline(); }
+std::vector<std::string> Loader::warnings() const { return state_->makers.any().warnings(); }
 const LoaderOptions& Loader::options() const { return state_->options; }
 size_t Loader::slot_bytes() const { return state_->slots.pool()->byte_count(); }
 

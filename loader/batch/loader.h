@@ -133,8 +133,9 @@ class Loader {
   /// The transforms of the images of this epoch, in its size.
   const Pipeline& pipeline(int64_t epoch) const;
   const LoaderOptions& options() const;
-  size_t slot_bytes() const;            ///< Bytes of all slots together, and of batches that were given away.
-  LoaderStatistics statistics() const;  ///< May be called on any thread.
+  std::vector<std::string> warnings() const;  ///< What its user should know, a sentence each.
+  size_t slot_bytes() const;                  ///< Bytes of all slots together, and of batches that were given away.
+  LoaderStatistics statistics() const;        ///< May be called on any thread.
 
  private:
   friend class Batch;

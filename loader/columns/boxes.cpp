@@ -5,6 +5,8 @@
 //   b.count  i64           how many there are
 //   b.share  f32 x M       area inside / area of the whole box under the plan
 //   b.index  i64 x M       which box of the sample it is
+// with over=largest, where a row with more than M keeps the M largest, in their order,
+//   b.dropped  i64         how many it has not
 // and for each field of with=f:g, whose entries belong to the boxes, `b.f`: the entries of those that are left, as f32
 // x M x K x 3 for key points, which are moved too, and as u8 x M x height x width for instance masks. One list of
 // indices says what is left, so that boxes, labels, masks and ids cannot part.
@@ -36,6 +38,8 @@ struct ObjectField {
   Extent extent;  // of the rows
 
   const FieldType& type() const { return dataset.manifest().fields[number]; }
+  /// Whether nobody has said which of its key points change places in a mirrored picture.
+  bool lacks_pairs() const { return type().kind == FieldKind::kKeypoints && !type().swapped; }
 
   Column column(std::string name, int64_t most) const {
     if (type().kind == FieldKind::kInstances) return {std::move(name), Dtype::kU8, {most, extent.height, extent.width}};
@@ -58,7 +62,9 @@ struct ObjectField {
       std::memcpy(to + i * entry, bytes.data() + static_cast<size_t>(left[i]) * entry, entry);
     if (type().kind != FieldKind::kKeypoints) return;
     const auto per_entry = static_cast<size_t>(type().shape[1]);
-    move_keypoints({reinterpret_cast<KeyPoint*>(to), left.size() * per_entry}, per_entry, upright, type().swapped);
+    std::span<const std::pair<int, int>> swapped;
+    if (type().swapped) swapped = *type().swapped;
+    move_keypoints({reinterpret_cast<KeyPoint*>(to), left.size() * per_entry}, per_entry, upright, swapped);
   }
 
  private:
@@ -86,8 +92,18 @@ void naming(const ObjectField& field, const ColumnRow& row, const Body& body) {
 
 /// The error of a row with more objects than the column holds.
 Error too_many(const ObjectField& field, size_t count, int64_t most) {
-  return config_error(concat(count, " objects are left; expected most=", count, " or more, not ", most,
-                             " (no sample has more than ", field.type().most, ")"));
+  return config_error(
+      concat(count, " objects are left; expected most=", count, " or more, not ", most, " (no sample has more than ",
+             field.type().most, ")",
+             field.type().kind == FieldKind::kBoxes ? ", or over=largest, which keeps the largest" : ""));
+}
+
+/// The `most` boxes with the greatest areas, in their order; the earlier ones of equal areas.
+void keep_largest(std::vector<MovedBox>& boxes, size_t most) {
+  const auto area = [](const MovedBox& moved) { return (moved.box.x1 - moved.box.x0) * (moved.box.y1 - moved.box.y0); };
+  std::stable_sort(boxes.begin(), boxes.end(), [&](const auto& a, const auto& b) { return area(a) > area(b); });
+  boxes.resize(most);
+  std::sort(boxes.begin(), boxes.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
 }
 
 template <class Value>
@@ -105,10 +121,21 @@ void put_count(size_t count, std::byte* to) {
 class BoxesColumns final : public ColumnMaker {
  public:
   BoxesColumns(ObjectField boxes, std::vector<ObjectField> followers, std::string name, int64_t most,
-               const BoxRules& rules)
-      : boxes_(boxes), followers_(std::move(followers)), name_(std::move(name)), most_(most), rules_(rules) {}
+               bool keeps_largest, const BoxRules& rules)
+      : boxes_(boxes),
+        followers_(std::move(followers)),
+        name_(std::move(name)),
+        most_(most),
+        keeps_largest_(keeps_largest),
+        rules_(rules) {}
 
   bool is_in_pixels() const override { return true; }
+
+  std::string lacks_pairs() const override {
+    const auto found =
+        std::find_if(followers_.begin(), followers_.end(), [](const auto& f) { return f.lacks_pairs(); });
+    return found == followers_.end() ? "" : found->type().name;
+  }
 
   std::vector<Column> columns() const override {
     std::vector<Column> columns{{name_, Dtype::kF32, {most_, 4}},
@@ -116,16 +143,20 @@ class BoxesColumns final : public ColumnMaker {
                                 {name_ + ".share", Dtype::kF32, {most_}},
                                 {name_ + ".index", Dtype::kI64, {most_}}};
     for (const auto& field : followers_) columns.push_back(field.column(name_ + "." + field.type().name, most_));
+    if (keeps_largest_) columns.push_back({name_ + ".dropped", Dtype::kI64});
     return columns;
   }
 
   void make(const ColumnRow& row, ColumnCells to) const override {
     const auto boxes = boxes_of(boxes_.dataset, row.index, boxes_.number);
     const Plan upright = on_upright(row.plan, row.sample.orientation);
-    const auto moved = move_boxes(boxes, upright, rules_);
+    auto moved = move_boxes(boxes, upright, rules_);
+    const size_t most = static_cast<size_t>(most_), dropped = std::max(moved.size(), most) - most;
     naming(boxes_, row, [&] {
-      if (moved.size() > static_cast<size_t>(most_)) throw too_many(boxes_, moved.size(), most_);
+      if (dropped > 0 && !keeps_largest_) throw too_many(boxes_, moved.size(), most_);
     });
+    if (dropped > 0) keep_largest(moved, most);
+    if (keeps_largest_) put_count(dropped, to[4 + followers_.size()]);
     std::vector<Box> places;
     std::vector<float> shares;
     Indices left;
@@ -152,6 +183,7 @@ class BoxesColumns final : public ColumnMaker {
   std::vector<ObjectField> followers_;
   std::string name_;
   int64_t most_;
+  bool keeps_largest_;
   BoxRules rules_;
 };
 
@@ -161,6 +193,7 @@ class KeypointsColumns final : public ColumnMaker {
       : points_(points), name_(std::move(name)), most_(most) {}
 
   bool is_in_pixels() const override { return true; }
+  std::string lacks_pairs() const override { return points_.lacks_pairs() ? points_.type().name : ""; }
   std::vector<Column> columns() const override {
     return {points_.column(name_, most_), {name_ + ".count", Dtype::kI64}};
   }
@@ -218,7 +251,7 @@ std::vector<ObjectField> followers_of(const Spec& spec, const ColumnContext& con
                                    " in with= is of kind boxes; expected it as boxes(field=", name, ")"));
     followers.push_back(field);
   }
-  const size_t limit = ColumnMaker::kMostColumns - 4;
+  const size_t limit = ColumnMaker::kMostColumns - (spec.is_second("over", "error", "largest") ? 5 : 4);
   if (followers.size() > limit)
     throw wrong_key(spec, concat("with has ", followers.size(), " fields; expected at most ", limit));
   return followers;
@@ -238,7 +271,8 @@ std::unique_ptr<ColumnMaker> make_boxes(const Spec& spec, const ColumnContext& c
                        .min_size = rule(spec, "min-size", kSide),
                        .needs_center = spec.get("center", false)};
   return std::make_unique<BoxesColumns>(boxes, followers_of(spec, context, boxes),
-                                        spec.get("column", boxes.type().name.c_str()), most_of(spec, boxes), rules);
+                                        spec.get("column", boxes.type().name.c_str()), most_of(spec, boxes),
+                                        spec.is_second("over", "error", "largest"), rules);
 }
 
 std::unique_ptr<ColumnMaker> make_keypoints(const Spec& spec, const ColumnContext& context) {
@@ -249,9 +283,10 @@ std::unique_ptr<ColumnMaker> make_keypoints(const Spec& spec, const ColumnContex
 
 const Registered<ColumnKind> kBoxes{
     "boxes",
-    {"field", "column", "most", "with", "min-share", "min-area", "min-size", "center"},
+    {"field", "column", "most", "over", "with", "min-share", "min-area", "min-size", "center"},
     "boxes under the plan of the picture, with .count, .share and .index: field= (default boxes), column=name of the "
-    "columns, most=boxes of a row, with=f:g fields whose entries belong to the boxes, min-share=, min-area=, min-size= "
+    "columns, most=boxes of a row, over=error|largest: whether a row with more is an error (default) or keeps the "
+    "largest, with .dropped, with=f:g fields whose entries belong to the boxes, min-share=, min-area=, min-size= "
     "of what stays, center=true for boxes whose middle is inside alone",
     make_boxes};
 const Registered<ColumnKind> kKeypoints{

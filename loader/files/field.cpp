@@ -166,7 +166,8 @@ void check_field_type(const FieldType& type, const std::string& where) {
     throw config_error(
         concat(at, "shape is ", shape_text(type.shape), "; expected ", rules.shape, " for ", rules.name));
   const int64_t points = type.kind == FieldKind::kKeypoints ? type.shape[1] : 0;
-  for (const auto& [a, b] : type.swapped) {
+  for (size_t i = 0; type.swapped && i < type.swapped->size(); ++i) {
+    const auto& [a, b] = (*type.swapped)[i];
     if (a < 0 || b < 0 || a >= points || b >= points || a == b)
       throw config_error(concat(at, "key points ", a, " and ", b, " change places; expected two of 0 to ", points - 1));
   }

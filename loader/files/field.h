@@ -39,7 +39,8 @@ struct FieldType {
   /// What a mask or picture has outside of the stored one; the value of a pixel.
   double fill = 0;
   /// For key points: pairs that must be exchanged when the picture is mirrored, such as the left and right hand.
-  std::vector<std::pair<int, int>> swapped = {};
+  /// Nothing: nobody has said whether there are some.
+  std::optional<std::vector<std::pair<int, int>>> swapped = {};
   /// For labels: their names; the labels are 0 to the number of names less 1. Empty: any numbers.
   std::vector<std::string> names = {};
   /// For a variable field of a packed data set: the largest number of entries in any sample. Otherwise 0.

@@ -63,6 +63,8 @@ class ColumnMaker {
   /// Whether they say something of places in the picture, as masks and boxes do. mixup and cutmix, which put pixels of
   /// another row there, are then refused.
   virtual bool is_in_pixels() const { return false; }
+  /// The field of key points of which nobody has said which ones change places in a mirrored picture; "": none.
+  virtual std::string lacks_pairs() const { return {}; }
   /// Writes row_bytes() bytes of every column.
   virtual void make(const ColumnRow& row, ColumnCells to) const = 0;
 };

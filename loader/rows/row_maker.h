@@ -18,6 +18,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
 #include "loader/rows/batch_format.h"
+#include "loader/rows/combinations.h"
 #include "loader/rows/histogram.h"
 #include "loader/rows/loader_options.h"
 #include "loader/rows/loader_statistics.h"
@@ -70,6 +71,9 @@ class RowMaker {
 
   const Dataset& dataset() const { return *dataset_; }
   const Pipeline& pipeline() const { return views_.front().pipeline(); }
+  std::vector<std::string> warnings() const {
+    return column_warnings(pipeline(), makers_, static_cast<uint64_t>(partition().rows_per_rank()));
+  }
   const Partition& partition() const { return samples_->partition(); }
   const std::shared_ptr<const BatchFormat>& format() const { return format_; }
   const SampleOrder& samples() const { return *samples_; }

@@ -46,9 +46,11 @@ FieldType field_of_json(const std::string& name, const json& entry, const std::s
   if (entry.contains("of")) type.of = text("of");
   if (entry.contains("fill")) type.fill = entry.at("fill").get<double>();
   if (type.is_variable()) type.most = whole_of<uint64_t>(entry.at("most"), where);
-  if (entry.contains("swapped"))
+  if (entry.contains("swapped")) {
+    type.swapped.emplace();
     for (const auto& pair : entry.at("swapped"))
-      type.swapped.emplace_back(whole_of<int>(pair.at(0), where), whole_of<int>(pair.at(1), where));
+      type.swapped->emplace_back(whole_of<int>(pair.at(0), where), whole_of<int>(pair.at(1), where));
+  }
   if (entry.contains("names")) type.names = entry.at("names").get<std::vector<std::string>>();
   return type;
 }
@@ -97,7 +99,7 @@ nlohmann::ordered_json json_of_fields(const std::vector<FieldType>& fields) {
         object[type.name] = {{"kind", field_kind_name(type.kind)}, {"dtype", dtype_name(type.dtype)}, {"shape", shape}};
     if (!type.of.empty()) entry["of"] = type.of;
     if (type.fill != 0) entry["fill"] = type.fill;
-    if (!type.swapped.empty()) entry["swapped"] = type.swapped;
+    if (type.swapped) entry["swapped"] = *type.swapped;
     if (!type.names.empty()) entry["names"] = type.names;
     if (type.is_variable()) entry["most"] = type.most;
   }

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import threading
+import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -182,6 +183,8 @@ class Loader:
                                      quarantine=file_name("quarantine", quarantine), allocate=allocate, release=release,
                                      **self._configuration)
         self._check_pixels_and_length(layout)
+        for warning in self._native.warnings:
+            warnings.warn(f"loader: {warning}", stacklevel=2)
         self._device = device
         self._layout = layout
         names = ["images", *(f"view{number}" for number in range(1, len(others) + 1))]

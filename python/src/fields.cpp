@@ -1,6 +1,7 @@
 // Types of fields: there and back.
 #include "python/src/fields.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -41,7 +42,7 @@ std::vector<FieldType> fields_of_tuples(const nb::list& tuples) {
                       .shape = nb::cast<std::vector<int64_t>>(tuple[3]),
                       .of = nb::cast<std::string>(tuple[4]),
                       .fill = nb::cast<double>(tuple[5]),
-                      .swapped = nb::cast<std::vector<std::pair<int, int>>>(tuple[6]),
+                      .swapped = nb::cast<std::optional<std::vector<std::pair<int, int>>>>(tuple[6]),
                       .names = nb::cast<std::vector<std::string>>(tuple[7])});
   }
   return fields;

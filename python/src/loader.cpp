@@ -333,6 +333,7 @@ void define_loader(nb::module_& module) {
       .def_prop_ro("selection", &NativeLoader::selection)
       .def_prop_ro("selection_text", &NativeLoader::selection_text)
       .def_prop_ro("size", [](const NativeLoader& self) { return self.dataset().size(); })
+      .def_prop_ro("warnings", &NativeLoader::warnings)
       .def_prop_ro("folder", [](const NativeLoader& self) { return path_text(self.dataset().folder()); })
       .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })
       .def_prop_ro("augment", [](const NativeLoader& self) { return self.pipeline().text(); })

@@ -81,6 +81,7 @@ NativeLoader::NativeLoader(const std::vector<std::filesystem::path>& data, const
   rows_ = loader_->order().rows();
   selection_ = loader_->order().identity(*dataset_);
   selection_text_ = loader_->order().text();
+  warnings_ = loader_->warnings();
 }
 
 /// Python destroys it with the GIL, without which others go on while this waits for the rows in work. In a fork the

@@ -50,6 +50,7 @@ class NativeLoader {
   /// the loader makes up to 32 for this, for a second at most.
   LoopMeasurement foresee(LoopMeasurement run, double step_ms, double step_cpu_ms);
   size_t memory_bytes();
+  const std::vector<std::string>& warnings() const { return warnings_; }
   void close();
 
   const Dataset& dataset() const { return *dataset_; }
@@ -74,6 +75,7 @@ class NativeLoader {
   int64_t batches_per_epoch_ = 0;
   uint64_t samples_per_epoch_ = 0, rows_ = 0;
   std::string selection_, selection_text_;
+  std::vector<std::string> warnings_;
   pid_t process_;
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};  // the thread whose turn it is

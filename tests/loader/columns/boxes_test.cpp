@@ -88,6 +88,27 @@ TEST_F(ObjectColumnsTest, WithoutTransformsTheyAreWhatWasPacked) {
   EXPECT_EQ(box_count, 3U * (6 * (0 + 1 + 2 + 3)));
 }
 
+TEST_F(ObjectColumnsTest, ARowWithMoreThanMostKeepsTheLargestAndCountsTheOthers) {
+  const auto area = [](const Box& box) { return (box.x1 - box.x0) * (box.y1 - box.y0); };
+  int64_t dropped = 0;
+  each_row(loader("boxes(with=kinds,most=1,over=largest)", ""), [&](const Batch& batch, int64_t row) {
+    const auto boxes = ObjectSource::boxes_of(batch.ids()[static_cast<size_t>(row)]);
+    const int64_t count = row_of<int64_t>(batch, "boxes.count", row)[0];
+    const int64_t left_out = row_of<int64_t>(batch, "boxes.dropped", row)[0];
+    EXPECT_EQ(count + left_out, static_cast<int64_t>(boxes.size()));
+    dropped += left_out;
+    if (boxes.empty()) return;
+    const int64_t index = row_of<int64_t>(batch, "boxes.index", row)[0];
+    const Box& kept = boxes[static_cast<size_t>(index)];
+    for (const Box& box : boxes) EXPECT_LE(area(box), area(kept));
+    EXPECT_EQ(row_of<Box>(batch, "boxes", row)[0], kept);
+    EXPECT_EQ(row_of<int64_t>(batch, "boxes.kinds", row)[0] % 10, index);
+  });
+  EXPECT_EQ(dropped, 3 * (6 * (1 + 2)));
+  EXPECT_THAT(error_with("boxes(most=1)"), HasSubstr("or over=largest, which keeps the largest"));
+  EXPECT_THAT(error_with("boxes(over=first)"), HasSubstr("expected error or largest"));
+}
+
 TEST_F(ObjectColumnsTest, OneListOfIndicesLeavesOutBoxesLabelsPointsAndMasks) {
   size_t left_out = 0, mirrored = 0;
   each_row(loader("boxes(with=kinds:corners:shapes,min-share=0.3)", kAugment), [&](const Batch& batch, int64_t row) {

@@ -103,7 +103,7 @@ class ObjectSource : public Source {
              .dtype = Dtype::kF32,
              .shape = {any, 4, 3},
              .of = "boxes",
-             .swapped = {{0, 1}, {2, 3}}},
+             .swapped = std::vector<std::pair<int, int>>{{0, 1}, {2, 3}}},
             {.name = "shapes", .kind = FieldKind::kInstances, .dtype = Dtype::kU8, .shape = {any}, .of = "boxes"},
             {.name = "segmentation", .kind = FieldKind::kMask, .dtype = Dtype::kU8, .shape = {any}, .fill = 255}};
   }
