@@ -14,8 +14,6 @@ namespace {
 
 enum : uint8_t { kPolygons = 1, kRuns = 2 };
 
-constexpr size_t kMinPoints = 3;
-
 template <class Value>
 Value read(FieldBytes bytes, size_t at) {
   Value value{};
@@ -38,8 +36,8 @@ std::string read_polygons(FieldBytes bytes, int height, int width, std::vector<s
     if (bytes.size() < sizeof(uint32_t)) return concat("ends after ", bytes.size(), " bytes of a polygon's size");
     const auto count = read<uint32_t>(bytes, 0);
     bytes = bytes.subspan(sizeof count);
-    if (count < kMinPoints || count > bytes.size() / sizeof(Vertex))
-      return concat("a polygon of ", count, " points in ", bytes.size(), " bytes; expected ", kMinPoints, " to ",
+    if (count > bytes.size() / sizeof(Vertex))
+      return concat("a polygon of ", count, " points in ", bytes.size(), " bytes; expected at most ",
                     bytes.size() / sizeof(Vertex));
     auto& polygon = polygons.emplace_back(count);
     std::memcpy(polygon.data(), bytes.data(), count * sizeof(Vertex));
@@ -139,16 +137,20 @@ FieldValue pack_instances(std::span<const InstanceMask> masks) {
   return head;
 }
 
-void check_instances(const FieldType& type, FieldBytes bytes, size_t box_count, int height, int width) {
+uint64_t check_instances(const FieldType& type, FieldBytes bytes, size_t box_count, int height, int width) {
+  constexpr size_t kLeastPoints = 3;  // of an area
+  uint64_t flat_count = 0;
   try {
     const InstanceMasks masks(bytes, height, width);
     if (masks.size() != box_count)
       throw corrupt_error(
           concat(masks.size(), " masks; expected ", box_count, ", one for each of ", in_quotes(type.of)));
-    for (size_t i = 0; i < masks.size(); ++i) masks.at(i);
+    for (size_t i = 0; i < masks.size(); ++i)
+      for (const auto& polygon : masks.at(i).polygons) flat_count += polygon.size() < kLeastPoints;
   } catch (const Error& error) {
     throw Error(error.kind(), concat("field ", in_quotes(type.name), ": ", error.what()));
   }
+  return flat_count;
 }
 
 std::vector<uint32_t> runs_of_coco(std::string_view text) {
@@ -194,6 +196,19 @@ std::vector<uint8_t> pixels_of_runs(std::span<const uint32_t> runs, int height, 
     }
   }
   return pixels;
+}
+
+std::vector<uint32_t> runs_of_pixels(std::span<const uint8_t> pixels, int height, int width) {
+  std::vector<uint32_t> runs{0};
+  uint8_t before = 0;
+  for (size_t column = 0; column < static_cast<size_t>(width); ++column)
+    for (size_t row = 0; row < static_cast<size_t>(height); ++row) {
+      const uint8_t value = pixels[row * static_cast<size_t>(width) + column];
+      if (value != before) runs.push_back(0);
+      ++runs.back();
+      before = value;
+    }
+  return runs;
 }
 
 }  // namespace penstock

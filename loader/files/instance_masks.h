@@ -52,7 +52,8 @@ class InstanceMasks {
 FieldValue pack_instances(std::span<const InstanceMask> masks);
 
 /// Throws corrupt_error `field "x": ...` unless `bytes` are masks of `box_count` boxes in a picture of this size.
-void check_instances(const FieldType& type, FieldBytes bytes, size_t box_count, int height, int width);
+/// Returns the number of polygons with fewer than three points, which have no area.
+uint64_t check_instances(const FieldType& type, FieldBytes bytes, size_t box_count, int height, int width);
 
 /// The runs of COCO's compressed text (pycocotools' rleFrString). Throws corrupt_error for text that is none.
 std::vector<uint32_t> runs_of_coco(std::string_view text);
@@ -60,5 +61,7 @@ std::vector<uint32_t> runs_of_coco(std::string_view text);
 /// A mask of these runs: height x width values of 0 and 1, row by row.
 /// Requires runs that add up to height * width, as InstanceMasks::at() gives them.
 std::vector<uint8_t> pixels_of_runs(std::span<const uint32_t> runs, int height, int width);
+/// The inverse: the runs of height x width values of 0 and 1.
+std::vector<uint32_t> runs_of_pixels(std::span<const uint8_t> pixels, int height, int width);
 
 }  // namespace penstock

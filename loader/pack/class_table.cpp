@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -99,6 +100,21 @@ ClassTable class_table(const std::vector<std::string>& source_names, const std::
   const auto labels = labels_of(table.names);
   for (const auto& name : names) table.source_labels.push_back(labels.at(name));
   return table;
+}
+
+std::vector<std::vector<uint64_t>> deal(const Source& source, const ClassTable& classes, size_t shard_count) {
+  // The place of each class's next sample in the sorted list. Without classes, all samples are of one.
+  std::vector<uint64_t> next(std::max<size_t>(classes.names.size(), 1));
+  const uint64_t size = source.size();
+  const auto place = [&](uint64_t id) -> uint64_t& {
+    return next[static_cast<size_t>(std::max<int64_t>(classes.label(source, id), 0))];
+  };
+  for (uint64_t id = 0; id < size; ++id) ++place(id);
+  uint64_t before = 0;
+  for (auto& place : next) before += std::exchange(place, before);
+  std::vector<std::vector<uint64_t>> members(shard_count);
+  for (uint64_t id = 0; id < size; ++id) members[place(id)++ % shard_count].push_back(id);
+  return members;
 }
 
 }  // namespace penstock::detail

@@ -36,4 +36,8 @@ ClassTable class_table(const std::vector<std::string>& source_names, const std::
                        const std::filesystem::path& output, const std::string& split,
                        const std::vector<std::string>& packed_next);
 
+/// Deals the samples, sorted by class and then by id, to the shards in turn. The counts of a class, and the totals, of
+/// any two shards differ by one at most. Ids ascend inside each shard.
+std::vector<std::vector<uint64_t>> deal(const Source& source, const ClassTable& classes, size_t shard_count);
+
 }  // namespace penstock::detail

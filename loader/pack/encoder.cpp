@@ -146,8 +146,9 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
   }
   Encoded picture{std::move(source.bytes), source.encoding, source.extent};
   picture.is_other_kind = source.is_converted;
+  picture.turned_by = source.turned_by;
   if (is_raw(picture.encoding)) return checked_raw(std::move(picture));
-  picture.orientation = orientation_of(picture, options_.honours_exif);
+  picture.orientation = picture.turned_by = orientation_of(picture, options_.honours_exif);
   if (options_.pixels != PixelType::kU8) return with_all_bits(std::move(picture), scratch);
   const bool was_deep = picture.encoding == Encoding::kPng && is_deep_png(picture.bytes);
   if (was_deep) flatten(picture, scratch);
@@ -197,6 +198,7 @@ Encoded Encoder::with_all_bits(Encoded&& picture, DecodeScratch& scratch) const 
   return {.bytes = upright_pixels(decoded, picture.orientation, target, Layout::kU16Nhwc),
           .encoding = Encoding::kRawU16,
           .extent = target,
+          .turned_by = picture.orientation,
           .is_other_kind = true};
 }
 
@@ -231,7 +233,11 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
   }
   std::vector<uint8_t> pixels = upright_pixels(decoded, picture.orientation, target);
   if (to_raw) {
-    picture = {.bytes = std::move(pixels), .encoding = Encoding::kRaw, .extent = target, .is_other_kind = true};
+    picture = {.bytes = std::move(pixels),
+               .encoding = Encoding::kRaw,
+               .extent = target,
+               .turned_by = picture.orientation,
+               .is_other_kind = true};
   } else {
     const Picture upright{
         pixels.data(), ptrdiff_t{target.width} * target.channels, target.height, target.width, target.channels, 0, 0};
@@ -239,6 +245,7 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
     picture = {.bytes = write_jpeg(upright, options_.quality),
                .encoding = Encoding::kJpeg,
                .extent = target,
+               .turned_by = picture.orientation,
                .is_other_kind = is_other_kind};
   }
 }

@@ -23,6 +23,7 @@ struct Encoded {
   Encoding encoding = Encoding::kRaw;
   Extent extent;
   uint8_t orientation = 1;
+  uint8_t turned_by = 1;  // the orientation of the source's file, also where the pixels are upright already
   std::vector<uint8_t> seek_index = {};  // the seek index of a JPEG that can have one
   bool is_other_kind = false;            // the source's file has become pixels, or its PNG a JPEG
   bool is_transcoded = false;            // a JPEG that comes back with the same coefficients in other bytes

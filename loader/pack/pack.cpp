@@ -78,23 +78,6 @@ void with_files(const Body& body) {
   }
 }
 
-/// Deals the samples, sorted by class and then by id, to the shards in turn. The counts of a class, and the totals, of
-/// any two shards differ by one at most. Ids ascend inside each shard.
-std::vector<std::vector<uint64_t>> deal(const Source& source, const detail::ClassTable& classes, size_t shard_count) {
-  // The place of each class's next sample in the sorted list. Without classes, all samples are of one.
-  std::vector<uint64_t> next(std::max<size_t>(classes.names.size(), 1));
-  const uint64_t size = source.size();
-  const auto place = [&](uint64_t id) -> uint64_t& {
-    return next[static_cast<size_t>(std::max<int64_t>(classes.label(source, id), 0))];
-  };
-  for (uint64_t id = 0; id < size; ++id) ++place(id);
-  uint64_t before = 0;
-  for (auto& place : next) before += std::exchange(place, before);
-  std::vector<std::vector<uint64_t>> members(shard_count);
-  for (uint64_t id = 0; id < size; ++id) members[place(id)++ % shard_count].push_back(id);
-  return members;
-}
-
 class Packing {
  public:
   Packing(const PackOptions& options, const Source& source, std::string source_text)
@@ -137,7 +120,10 @@ class Packing {
       far_->publish(partial_->folder(), kSkippedFile, report);
     else
       partial_->publish(options_.force);
-    report();
+    if (!on_progress) return;
+    PackProgress last = take_progress();
+    for (auto& note : field_notes()) last.notes.push_back(std::move(note));
+    on_progress(last);
   }
 
  private:
@@ -149,7 +135,7 @@ class Packing {
 
   /// The samples of the shards that are packed here, one entry per shard.
   std::vector<std::vector<uint64_t>> own_members() const {
-    auto all = deal(source_, classes_, static_cast<size_t>(options_.shard_count));
+    auto all = detail::deal(source_, classes_, static_cast<size_t>(options_.shard_count));
     std::vector<std::vector<uint64_t>> own;
     for (size_t shard = 0; number_of(shard) < all.size(); ++shard) own.push_back(std::move(all[number_of(shard)]));
     return own;
@@ -160,6 +146,15 @@ class Packing {
     PackOptions options = options_;
     if (far_) options.output = far_->staging();
     return options;
+  }
+
+  std::vector<std::string> field_notes() const {
+    uint64_t unsure_count = 0, flat_polygon_count = 0;
+    for (const auto& shard : finished_) {
+      unsure_count += shard->unsure_count;
+      flat_polygon_count += shard->flat_polygon_count;
+    }
+    return detail::field_notes(unsure_count, flat_polygon_count);
   }
 
   uint64_t first_id() const { return options_.part ? options_.part->first_id() : 0; }
@@ -275,10 +270,11 @@ class Packing {
   void pack_sample(uint64_t id, ShardWriter& writer, detail::FinishedShard& shard, DecodeScratch& scratch) {
     try {
       SourceSample found = read(id);
-      std::vector<FieldValue> fields = std::move(found.fields);
+      std::vector<FieldValue> given = std::move(found.fields);
+      const Annotated annotated = found.annotated;
       const detail::Encoded encoded =
           named(id, [&] { return encoder_.encode(first_id() + id, std::move(found), scratch); });
-      named(id, [&] { fields = fields_.checked(std::move(fields), encoded); });
+      const auto fields = named(id, [&] { return fields_.checked(std::move(given), encoded, annotated); });
       const std::string path = detail::stored_path(source_.path(id), encoded);
       const Sample sample{.id = first_id() + id,
                           .label = classes_.label(source_, id),
@@ -291,11 +287,13 @@ class Packing {
                           .codebook = codebook_.get()};
       const Picture decoded = decode(sample, scratch);
       named(id, [&] { shard.tally.add(sample.label, decoded); });
-      writer.add(sample, fields);
-      fields_.count(fields, shard.tally);
+      writer.add(sample, fields.values);
+      fields_.count(fields.values, shard.tally);
       if (!shard.entry.first_id) shard.entry.first_id = sample.id;
       shard.transcoded_count += encoded.is_transcoded;
       shard.warned_count += encoded.is_warned;
+      shard.unsure_count += fields.is_unsure;
+      shard.flat_polygon_count += fields.flat_polygon_count;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kCorrupt) throw;
       if (!options_.skip_corrupt) throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));

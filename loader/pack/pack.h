@@ -24,7 +24,7 @@ struct PackProgress {
   /// call also has those that an interrupted packing left out.
   std::vector<std::string> skipped;
   IgnoredFiles ignored;            ///< Of the source's folder.
-  std::vector<std::string> notes;  ///< Source::notes() so far.
+  std::vector<std::string> notes;  ///< Source::notes() so far; with the last call also about all fields.
 };
 
 /// Writes OUTPUT/<split>: shards, manifest and, if pictures were left out, kSkippedFile. `on_progress` is called on the

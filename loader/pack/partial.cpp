@@ -88,6 +88,8 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
     FinishedShard finished{.entry = {.file = file, .sample_count = tally->sample_count(), .byte_count = byte_count},
                            .transcoded_count = state.at("transcoded_count").get<uint64_t>(),
                            .warned_count = state.at("warned_count").get<uint64_t>(),
+                           .unsure_count = state.at("unsure_count").get<uint64_t>(),
+                           .flat_polygon_count = state.at("flat_polygon_count").get<uint64_t>(),
                            .tally = *tally};
     finished.entry.xxh3 = state.at("xxh3").get<std::string>();
     if (const auto& id = state.at("first_id"); !id.is_null()) finished.entry.first_id = id.get<uint64_t>();
@@ -132,6 +134,8 @@ void Partial::finish(size_t shard, const FinishedShard& finished) {
                                {"skipped", nlohmann::ordered_json::array()},
                                {"transcoded_count", finished.transcoded_count},
                                {"warned_count", finished.warned_count},
+                               {"unsure_count", finished.unsure_count},
+                               {"flat_polygon_count", finished.flat_polygon_count},
                                {"tally", finished.tally.numbers()}};
   if (finished.entry.first_id) state["first_id"] = *finished.entry.first_id;
   for (const auto& [id, reason] : finished.skipped) state["skipped"].push_back(std::pair(id, reason));

@@ -20,6 +20,7 @@ struct FinishedShard {
   Manifest::Shard entry;
   std::vector<SkippedPicture> skipped = {};
   uint64_t transcoded_count = 0, warned_count = 0;
+  uint64_t unsure_count = 0, flat_polygon_count = 0;  // samples, polygons: CheckedFields
   Tally tally;
 };
 

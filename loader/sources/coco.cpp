@@ -22,7 +22,10 @@ namespace fs = std::filesystem;
 class Coco final : public Source {
  public:
   Coco(fs::path root, std::vector<fs::path> files, const detail::CocoOptions& options)
-      : root_(std::move(root)), files_(std::move(files)), annotations_(files_, options) {
+      : root_(std::move(root)),
+        files_(std::move(files)),
+        annotated_on_(options.annotated_on),
+        annotations_(files_, options) {
     for (uint64_t i = 0; i < size(); ++i)
       if (!detail::is_file(file_of(i)))
         throw io_error(concat(annotations_.where(i), ": ", file_of(i).string(),
@@ -43,6 +46,7 @@ class Coco final : public Source {
       throw corrupt_error(concat(where(index), ": a picture of ", height, " x ", width, "; expected ", stated.height,
                                  " x ", stated.width, ", as ", annotations_.where(index), " says"));
     sample.fields = annotations_.values(index);
+    sample.annotated = {annotated_on_, stated.height, stated.width};
     return sample;
   }
 
@@ -60,6 +64,7 @@ class Coco final : public Source {
 
   fs::path root_;
   std::vector<fs::path> files_;
+  AnnotatedOn annotated_on_;
   detail::CocoAnnotations annotations_;
 };
 
@@ -84,10 +89,14 @@ std::string name_in(const fs::path& file) {
   return stem.substr(stem.rfind('_') == std::string::npos ? 0 : stem.rfind('_') + 1);
 }
 
-Place find_annotations(const Spec& spec, const fs::path& input, const std::string& split) {
+/// Whether an item of the key annotations says where they were made, and is no file.
+bool is_raster(const std::string& item) { return item == "raw" || item == "upright"; }
+
+Place find_annotations(const std::vector<std::string>& given, const Spec& spec, const fs::path& input,
+                       const std::string& split) {
   Place place;
-  if (const std::string given = spec.get("annotations", ""); !given.empty()) {
-    for (const auto& name : penstock::split(given, ':')) {
+  if (!given.empty()) {
+    for (const auto& name : given) {
       const bool is_beside = !fs::is_regular_file(input / name);  // a name without "annotations/"
       place.files.push_back(is_beside ? input / "annotations" / name : input / name);
       if (!fs::is_regular_file(place.files.back()))
@@ -118,28 +127,40 @@ fs::path find_pictures(const Spec& spec, const fs::path& input, const Place& pla
 
 std::unique_ptr<Source> open_coco(const Spec& spec, const fs::path& given, const std::string& split) {
   detail::CocoOptions options{.has_masks = spec.get("masks", true), .are_ids = true};
+  std::vector<std::string> files;
+  for (auto& item : penstock::split(spec.get("annotations", ""), ':')) {
+    if (is_raster(item))
+      options.annotated_on = annotated_on(spec.where(), item);
+    else if (!item.empty())
+      files.push_back(std::move(item));
+  }
   const std::string labels = spec.get("labels", "id");
   if (labels != "id" && labels != "index")
     throw config_error(concat(spec.where(), ": labels is ", in_quotes(labels), "; expected id or index"));
   options.are_ids = labels == "id";
+  options.pairs = spec.get("pairs", "");
   if (given.empty())
     throw config_error(
         concat(spec.where(), ": no input folder; expected --input DIR (shardprep) or --data coco:DIR (train)"));
   if (!fs::is_directory(given))
     throw io_error(concat(given.string(), ": no such folder; expected the input of ", spec.where()));
-  Place place = find_annotations(spec, given, split);
+  Place place = find_annotations(files, spec, given, split);
   fs::path root = find_pictures(spec, given, place);
   return std::make_unique<Coco>(std::move(root), std::move(place.files), options);
 }
 
-const Registered<SourceKind> kCoco{"coco",
-                                   {"annotations", "pictures", "masks", "labels"},
-                                   "COCO's json: annotations=FILE:FILE of objects, key points and captions "
-                                   "(annotations/instances_<split><year>.json), "
-                                   "pictures=DIR (DIR/<split><year>), masks=on or off (on), labels=id of the category "
-                                   "in the file, or index, from 0 in the "
-                                   "order of the ids (id)",
-                                   open_coco};
+const Registered<SourceKind> kCoco{
+    "coco",
+    {"annotations", "pictures", "masks", "labels", "pairs"},
+    "COCO's json: annotations=FILE:FILE of objects, key points and captions "
+    "(annotations/instances_<split><year>.json), and among them raw or upright where no size "
+    "tells whether EXIF turns them, "
+    "pictures=DIR (DIR/<split><year>), masks=on or off (on), labels=id of the category "
+    "in the file, or index, from 0 in the "
+    "order of the ids (id), pairs=a/b:c/d of key points that change places in a mirrored picture, by name or number, "
+    "or "
+    "none (those whose names differ in left and right, or l and r)",
+    open_coco};
 
 }  // namespace
 }  // namespace penstock

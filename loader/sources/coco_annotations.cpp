@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "loader/files/strict_json.h"
 #include "loader/import/json_records.h"
+#include "loader/import/keypoint_pairs.h"
 #include "loader/sources/picture_files.h"
 
 namespace penstock::detail {
@@ -61,17 +62,6 @@ bool is_crowd_of(const nlohmann::json& record, const std::string& where) {
   if (found->is_boolean()) return found->get<bool>();
   if (*found == 0 || *found == 1) return *found == 1;
   throw corrupt_error(concat(where, ": iscrowd is ", shortened(found->dump()), "; expected 0 or 1"));
-}
-
-/// Pairs of left_x and right_x.
-std::vector<std::pair<int, int>> left_right_pairs(const std::vector<std::string>& names) {
-  std::vector<std::pair<int, int>> pairs;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!names[i].starts_with("left")) continue;
-    const auto right = std::find(names.begin(), names.end(), "right" + names[i].substr(4));
-    if (right != names.end()) pairs.emplace_back(static_cast<int>(i), static_cast<int>(right - names.begin()));
-  }
-  return pairs;
 }
 
 }  // namespace
@@ -274,6 +264,12 @@ std::vector<std::string> CocoAnnotations::label_names() const {
   return names;
 }
 
+std::optional<KeypointPairs> CocoAnnotations::pairs() const {
+  if (!options_.pairs.empty()) return pairs_of_text("source coco", options_.pairs, keypoint_names_);
+  auto pairs = left_right_pairs(keypoint_names_);
+  return pairs.empty() ? std::nullopt : std::optional(std::move(pairs));
+}
+
 std::vector<FieldType> CocoAnnotations::fields() const {
   constexpr int64_t kAny = FieldType::kVariable;
   std::vector<FieldType> types{{.name = "image_id", .dtype = Dtype::kI64}};
@@ -292,7 +288,7 @@ std::vector<FieldType> CocoAnnotations::fields() const {
                        .kind = FieldKind::kKeypoints,
                        .shape = {kAny, static_cast<int64_t>(keypoint_names_.size()), 3},
                        .of = "boxes",
-                       .swapped = left_right_pairs(keypoint_names_)});
+                       .swapped = pairs()});
     if (has_masks_)
       types.push_back(
           {.name = "masks", .kind = FieldKind::kInstances, .dtype = Dtype::kU8, .shape = {kAny}, .of = "boxes"});

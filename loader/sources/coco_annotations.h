@@ -5,21 +5,26 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "loader/files/field.h"
 #include "loader/files/instance_masks.h"
+#include "loader/import/upright.h"
 
 namespace penstock::detail {
 
 struct CocoOptions {
   bool has_masks = true;  // whether masks are kept
-  bool are_ids = true;    // whether labels are the categories' ids in the file; else 0, 1, ... in the order of the ids
+  AnnotatedOn annotated_on = AnnotatedOn::kUnknown;
+  std::string pairs = {};  // pairs_of_text(); "": by their names
+  bool are_ids = true;     // whether labels are the categories' ids in the file; else 0, 1, ... in the order of the ids
 };
 
 /// Pictures sorted by id. Fields, as far as the files have them: image_id; boxes (x0, y0, x1, y1), and of them labels,
-/// area, iscrowd, masks and keypoints, whose pairs left_x and right_x change places; captions, a line for each.
+/// area, iscrowd, masks and keypoints with their pairs (keypoint_pairs.h); captions, a line for each.
 ///
 /// Memory: the largest file while it is read, and 32 bytes per object besides its mask. Errors: io_error, and
 /// corrupt_error, which names the file. Thread-safety: immutable after construction.
@@ -49,6 +54,7 @@ class CocoAnnotations {
   void read_file(const std::filesystem::path& file, bool is_first);
   void read_categories(const std::vector<Json>& records);
   std::vector<std::string> label_names() const;
+  std::optional<std::vector<std::pair<int, int>>> pairs() const;
   void add_picture(const Json& record);
   void add_annotation(const Json& record);
   void add_object(const Json& record, Objects& objects, const Picture& picture);

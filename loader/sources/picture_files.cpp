@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "augment/render.h"
+#include "core/choice.h"
 #include "core/error.h"
 #include "core/error_line.h"
 #include "core/number_text.h"
@@ -170,21 +171,17 @@ SourceSample raw_sample(ForeignPicture&& picture) {
                       .encoding = raw_encoding(type),
                       .extent = picture.extent,
                       .is_converted = true};
-  const int orientation = stored_orientation(picture.exif, {});
-  if (orientation == 1) return sample;
+  sample.turned_by = stored_orientation(picture.exif, {});
+  if (sample.turned_by == 1) return sample;
   auto& [height, width, channels] = sample.extent;
-  const Plan plan = Plan::upright(orientation, height, width);
   const Picture lying{.pixels = sample.bytes.data(),
                       .row_stride = static_cast<ptrdiff_t>(level_bytes(type)) * width * channels,
                       .height = height,
                       .width = width,
                       .channels = channels,
                       .type = type};
-  const Layout layout = own_layout(type);
-  std::vector<uint8_t> upright(sample.bytes.size());
-  render(lying, plan, Normalization::plain(PixelType::kF32), layout, upright.data());
-  sample.bytes = std::move(upright);
-  height = plan.output_height, width = plan.output_width;
+  sample.bytes = upright_pixels(lying, sample.turned_by);
+  if (sample.turned_by > 4) std::swap(height, width);
   return sample;
 }
 
@@ -244,6 +241,12 @@ SourceSample picture_sample(std::vector<uint8_t> bytes) {
   const Encoding encoding = detect_encoding(bytes);
   const Extent extent = codec_for(encoding).probe(bytes);
   return {.bytes = std::move(bytes), .encoding = encoding, .extent = extent, .is_converted = is_converted};
+}
+
+AnnotatedOn annotated_on(const std::string& where, const std::string& text) {
+  if (text.empty()) return AnnotatedOn::kUnknown;
+  return choice<AnnotatedOn>(where + ": annotations", text,
+                             {{"raw", AnnotatedOn::kRaw}, {"upright", AnnotatedOn::kUpright}});
 }
 
 void check_picture_format(std::span<const uint8_t> bytes) {

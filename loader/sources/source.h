@@ -15,6 +15,7 @@
 
 #include "core/registry.h"
 #include "loader/files/field.h"
+#include "loader/import/upright.h"
 #include "loader/shards/shard.h"
 
 namespace penstock {
@@ -26,6 +27,8 @@ struct SourceSample {
   Extent extent;                        // of the decoded picture
   std::vector<FieldValue> fields = {};  // one per Source::fields(), in its order
   bool is_converted = false;  // the file has another format (WebP, TIFF, ...); `bytes` is a PNG with the same pixels
+  uint8_t turned_by = 1;      // of raw pixels: the orientation of the file, by which they have been turned upright
+  Annotated annotated = {};   // the raster that fields are in pixels of, as far as the source knows
 };
 
 /// The files that a source has left out, because they are not pictures or are in a place where none are expected.
@@ -74,6 +77,8 @@ class Source {
 SourceSample picture_sample(std::vector<uint8_t> bytes);
 /// Throws corrupt_error for a file of another format, by its first bytes.
 void check_picture_format(std::span<const uint8_t> bytes);
+/// What the key `annotations` of a source means: raw or upright; "" leaves it open. Throws config_error.
+AnnotatedOn annotated_on(const std::string& where, const std::string& text);
 
 struct SourceKind {
   using Interface = Source;

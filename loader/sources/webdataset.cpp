@@ -63,7 +63,9 @@ struct Group {
 class WebDataset final : public Source {
  public:
   WebDataset(const Spec& spec, const std::vector<fs::path>& tars)
-      : label_ending_(spec.get("label", "cls")), picture_ending_(spec.get("picture", "")) {
+      : label_ending_(spec.get("label", "cls")),
+        picture_ending_(spec.get("picture", "")),
+        annotated_on_(annotated_on(spec.where(), spec.get("annotations", ""))) {
     if (spec.has("fields"))
       for (const auto& ending : penstock::split(spec.get("fields", ""), ':')) wanted_.insert(ending);
     for (const auto& tar : tars) {
@@ -89,6 +91,7 @@ class WebDataset final : public Source {
         if (from.picture_ending == nullptr)
           throw corrupt_error(concat("no picture (.", picture_ending_, "); expected one in every sample"));
         sample = picture_sample(copy(from, 0));
+        sample.annotated.on = kinds_ ? AnnotatedOn::kUpright : annotated_on_;  // as packed data sets are exported
         for (size_t i = 0; i < types_.size(); ++i) sample.fields.push_back(value(from, i));
       } catch (const Error& error) {
         throw Error(error.kind(), concat(where(index), ": ", error.what()));
@@ -352,6 +355,7 @@ class WebDataset final : public Source {
 
   const std::string label_ending_;
   std::string picture_ending_;
+  const AnnotatedOn annotated_on_;
   const bool is_picture_given_ = !picture_ending_.empty();
   std::set<std::string> picture_endings_;            // of all samples
   std::vector<std::pair<uint32_t, Group>> waiting_;  // the first samples, as long as none has a picture
@@ -375,13 +379,14 @@ class WebDataset final : public Source {
 
 const Registered<SourceKind> kWebDataset{
     "webdataset",
-    {"shards", "picture", "label", "fields"},
+    {"shards", "picture", "label", "fields", "annotations"},
     "WebDataset's tars, also .tar.gz and .tar.zst: shards=PATTERN with {000..009} or {a,b} for several names "
     "(default: DIR/<split>/*.tar, DIR/<split>*.tar or DIR/*.tar), picture=ENDING of the picture's file (the first that "
     "is one), label=ENDING of the class's file (cls), fields=A:B "
     "endings of the files to keep, "
     "or none "
-    "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes",
+    "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes; annotations=raw or upright: "
+    "whether masks are in pixels of pictures as stored or as their EXIF turns them, where no size tells",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
       return std::make_unique<WebDataset>(spec, detail::find_tars(spec, input, split));
     }};

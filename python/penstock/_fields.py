@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from penstock import _native
 from penstock._instances import Size, instances_bytes
-from penstock._item_picture import is_pil, levels_of
+from penstock._item_picture import is_pil, levels_of, orientation_of, turned
 from penstock.errors import ConfigError, IoError
 
 _DTYPES = {"uint8": "U8", "float16": "F16", "float32": "F32", "int64": "I64", "uint64": "U64", "bool": "BOOL", "int8": "I8",
@@ -23,14 +23,15 @@ class Field(NamedTuple):
         NumPy of whole numbers, H x W), "picture" (a PNG or JPEG, another file that becomes a PNG, PIL, or NumPy u8, uint16 or float32, H x W or H x W x C) or "instances" (a mask for each box: None, polygons [[x, y, x, y, ...], ...], COCO's {"counts": ...}, or NumPy, H x W).
     of: the field of boxes whose entries this one describes, one by one.
     fill: what a mask or a second picture has outside of the picture.
-    swapped: pairs of key points that change places where a picture is mirrored.
+    swapped: pairs of key points that change places where a picture is mirrored; []: there are none. None: not said, and a loader
+        that mirrors pictures warns.
     names: of labels: what 0, 1, ... mean. Other labels are refused.
     dtype, shape: of numbers, as NumPy has them; None: those of the first value. A first size of None is one that differs.
     """
     kind: str
     of: str = ""
     fill: float = 0
-    swapped: Sequence[Tuple[int, int]] = ()
+    swapped: Optional[Sequence[Tuple[int, int]]] = None
     dtype: Optional[str] = None
     shape: Optional[Sequence[Optional[int]]] = None
     names: Sequence[str] = ()
@@ -42,7 +43,8 @@ Fields = Union[Sequence[str], Mapping[str, Union[str, Field]]]
 class FieldWriter:
     """Turns values into bytes. The first item says what `fields` leaves open."""
 
-    def __init__(self, fields: Optional[Fields]) -> None:
+    def __init__(self, fields: Optional[Fields], exif: bool) -> None:
+        self._exif = exif
         given = {} if fields is None else fields
         if isinstance(given, str) or not isinstance(given, (Mapping, Sequence)):
             raise ConfigError(f"pack: fields is {given!r:.200}; expected names, or a dict of a kind or a penstock.Field for each")
@@ -61,7 +63,7 @@ class FieldWriter:
 
     def values(self, item: Any, index: int, size: Size) -> List[bytes]:
         """size: of the item's picture."""
-        return [_bytes_of(type_, _value(item, type_[0], index), index, size) for type_ in self.types(item, index)]
+        return [_bytes_of(type_, _value(item, type_[0], index), index, size, self._exif) for type_ in self.types(item, index)]
 
 
 def _value(item: Any, name: str, index: int) -> Any:
@@ -74,7 +76,7 @@ def _type_of(name: str, given: Any, value: Any, index: int) -> Tuple[Any, ...]:
     if not (given is None or isinstance(given, (str, Field))):
         raise ConfigError(f"pack: fields has {given!r:.200} for {name!r}; expected a kind or a penstock.Field")
     field = Field(_kind_of(value)) if given is None else Field(given) if isinstance(given, str) else given
-    swapped = [(int(a), int(b)) for a, b in field.swapped]
+    swapped = None if field.swapped is None else [(int(a), int(b)) for a, b in field.swapped]
     dtype, shape = _FIXED.get(field.kind, (None, None))
     if field.kind in _BYTES:
         dtype, shape = "U8", (None,)
@@ -120,12 +122,12 @@ def _array(value: Any, dtype: Optional[str], name: str, index: int) -> Any:
     return cast
 
 
-def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int, size: Size) -> bytes:
+def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int, size: Size, exif: bool) -> bytes:
     name, kind, dtype, shape = type_[:4]
     if kind == "text" and isinstance(value, str):
         return value.encode("utf-8", "replace")
     if kind in ("mask", "picture") and not isinstance(value, (bytes, bytearray, memoryview)):
-        return _png_of(value, kind, name, index)
+        return _png_of(value, kind, name, index, exif)
     if kind == "instances" and not isinstance(value, (bytes, bytearray, memoryview)):
         return instances_bytes(value, f"pack: item {index}: {name!r}", size)
     if kind in _BYTES:
@@ -151,7 +153,7 @@ def _npy_of(pixels: Any) -> bytes:
     return file.getvalue()
 
 
-def _png_of(value: Any, kind: str, name: str, index: int) -> bytes:
+def _png_of(value: Any, kind: str, name: str, index: int, exif: bool) -> bytes:
     import numpy
     if isinstance(value, (str, os.PathLike)):
         try:
@@ -162,6 +164,8 @@ def _png_of(value: Any, kind: str, name: str, index: int) -> bytes:
         value = value.detach().cpu().numpy()
     # A mask of PIL's palette pictures is their numbers.
     pixels = levels_of(value, f"pack: item {index}: {name!r}") if kind == "picture" and is_pil(value) else numpy.asarray(value)
+    if kind == "picture":
+        pixels = turned(pixels, orientation_of(value, exif))
     if pixels.dtype == numpy.bool_:
         pixels = pixels.astype(numpy.uint8)
     if kind == "mask" and pixels.dtype.kind in "iu" and pixels.dtype != numpy.uint8 and pixels.shape[2:] in ((), (1,)):

@@ -4,7 +4,29 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from penstock.errors import ConfigError
 
-Size = Callable[[], Optional[Tuple[int, int]]]  # height and width of the picture as it is seen; None where it is broken
+
+class Size:
+    """Height and width of the masks of one item: those of its picture as its file stores it, or as its orientation turns it."""
+
+    def __init__(self, stored: Callable[[], Optional[Tuple[int, int, bool]]]) -> None:
+        """stored: height and width of the file's raster, and whether it is turned by a quarter; None where it is broken."""
+        self._stored = stored
+        self.stated: Optional[Tuple[int, int]] = None  # by the masks so far
+
+    def check(self, found: Any, where: str) -> None:
+        stored = self._stored()
+        if stored is None:
+            return
+        height, width, is_turned = stored
+        sizes = [(width, height), (height, width)] if is_turned else [(height, width)]
+        texts = [f"{high} x {wide}" for high, wide in sizes]
+        if tuple(found) not in sizes:
+            raise ConfigError(f"{where} is {' x '.join(map(str, found))}; expected {texts[0]}, the height and width of the picture"
+                              f"{f', or {texts[1]}, those before its orientation turns it' if is_turned else ''}")
+        if self.stated not in (None, tuple(found)):
+            raise ConfigError(f"{where} is {' x '.join(map(str, found))} after masks of {' x '.join(map(str, self.stated or ()))}; "
+                              "expected masks of one size, as stored or as turned by the orientation of the picture")
+        self.stated = (int(found[0]), int(found[1]))
 
 
 def instances_bytes(masks: Any, where: str, size: Size) -> bytes:
@@ -21,13 +43,6 @@ def instances_bytes(masks: Any, where: str, size: Size) -> bytes:
     return struct.pack(f"<{1 + len(ends)}I", len(ends), *ends) + b"".join(blocks)
 
 
-def _check_size(found: Any, where: str, size: Size) -> None:
-    expected = size()
-    if expected is not None and tuple(found) != expected:
-        raise ConfigError(f"{where} is {' x '.join(map(str, found))}; expected {expected[0]} x {expected[1]}, the height and width "
-                          "of the picture")
-
-
 def _mask_bytes(mask: Any, where: str, size: Size) -> bytes:
     if mask is None or (isinstance(mask, (list, tuple)) and not mask):
         return b""
@@ -38,7 +53,7 @@ def _mask_bytes(mask: Any, where: str, size: Size) -> bytes:
         if not isinstance(counts, (list, tuple)) or not all(isinstance(run, int) and 0 <= run < 2**32 for run in counts):
             raise ConfigError(f"{where}: counts is {counts!r:.100}; expected COCO's counts")
         if isinstance(mask.get("size"), (list, tuple)):
-            _check_size(mask["size"], where, size)
+            size.check(mask["size"], where)
         return _runs_bytes(counts)
     if isinstance(mask, (list, tuple)):
         return b"\1" + b"".join(_polygon_bytes(polygon, where) for polygon in mask)
@@ -46,7 +61,7 @@ def _mask_bytes(mask: Any, where: str, size: Size) -> bytes:
     array = numpy.asarray(mask)
     if array.ndim != 2:
         raise ConfigError(f"{where} has the shape {array.shape}; expected height x width")
-    _check_size(array.shape, where, size)
+    size.check(array.shape, where)
     return _runs_bytes(_runs_of(array))
 
 

@@ -1,6 +1,7 @@
 """The picture of an item that pack() gets: bytes of a file, or pixels as NumPy, whatever library made them."""
 import os
 import pathlib
+import struct
 from typing import Any, Optional, Tuple
 
 from penstock import _native
@@ -23,12 +24,36 @@ def loaded(picture: Any, index: int) -> Tuple[str, Any]:
     return path, bytes(picture) if isinstance(picture, (bytes, bytearray, memoryview)) else picture
 
 
-def size_of(picture: Any, pixels: Optional[str], exif: bool, index: int) -> Optional[Tuple[int, int]]:
-    """Height and width of what loaded() gave, as it is seen; None for a file that is none of a picture."""
+def size_of(picture: Any, pixels: Optional[str], exif: bool, index: int) -> Optional[Tuple[int, int, bool]]:
+    """Height and width of what loaded() gave, as it is stored, and whether its orientation turns it by a quarter; None for a
+    file that is none of a picture."""
     if isinstance(picture, bytes):
         return _native.picture_size(picture, exif)
     height, width = pixels_of(picture, pixels, index).shape[:2]
-    return height, width
+    return height, width, orientation_of(picture, exif) > 4
+
+
+def orientation_of(picture: Any, exif: bool) -> int:
+    """1 to 8: how EXIF or XMP of a PIL image from a file say that it is to be turned. 1: not at all, as all other pictures."""
+    if not exif or not hasattr(picture, "getexif"):
+        return 1
+    try:
+        found = picture.getexif().get(0x0112, 1)
+    except (OSError, SyntaxError, ValueError, KeyError, struct.error):  # a broken block is no reason to refuse a picture
+        return 1
+    return int(found) if found in range(1, 9) else 1
+
+
+def turned(pixels: Any, orientation: int) -> Any:
+    """NumPy, H x W or H x W x C, as exif_transpose() of PIL turns it."""
+    import numpy
+    if orientation > 4:
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return numpy.ascontiguousarray(pixels)
 
 
 def pixels_of(picture: Any, pixels: Optional[str], index: int) -> Any:

@@ -11,7 +11,8 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 from penstock import _native
 from penstock._arguments import int32, text, whole
 from penstock._fields import Fields, FieldWriter
-from penstock._item_picture import loaded, pixels_of, size_of
+from penstock._instances import Size
+from penstock._item_picture import loaded, orientation_of, pixels_of, size_of, turned
 from penstock._labels import Labels
 from penstock.errors import ConfigError, CorruptError, IoError
 
@@ -33,7 +34,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
          shuffle_seed: Optional[int] = None, jobs: int = 0, force: bool = False, on_corrupt: str = "fail",
          encode: str = "auto", resize: Optional[int] = None, quality: int = 90, raw_share: float = 0.0,
          max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, sixteen_bit: str = "refuse",
-         pixels: Optional[str] = None,
+         pixels: Optional[str] = None, annotations: Optional[str] = None,
          more_inputs: "Sequence[str | os.PathLike[str]]" = (), part: Optional[Tuple[int, int]] = None,
          codebook: "str | os.PathLike[str] | None" = None, progress: Optional[bool] = None) -> Packed:
     """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all. OUT: a folder; or, with a source by name, s3://...
@@ -63,6 +64,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     pixels: "u8"; "u16": files become uint16 with all of their 16 bits, and levels of 8 bits 257 times as large; "f32": TIFFs of
         float32. None: "u8", or what the arrays of an iterable have. PIL images of the modes I;16 and I count as arrays of uint16,
         those of mode F as float32.
+    annotations: "raw" or "upright": where boxes, key points and masks of dicts were made, before or after the orientation in EXIF
+        turns their picture. It counts where no size tells: neither that of masks or runs, nor item["height"] and ["width"].
     more_inputs: folders, or lists, whose samples come after those of a source by name: what further `--input` are.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
@@ -97,6 +100,9 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
             raise ConfigError("pack: class_names are given with a source by name, which has its own; expected one of the two")
         if fields is not None:
             raise ConfigError("pack: fields are given with a source by name, which has its own; expected an iterable of dicts")
+        if annotations is not None:
+            raise ConfigError(f"pack: annotations is {annotations!r:.200} with a source by name; expected it in the source, as in "
+                              "'voc(annotations=raw):DIR'")
         common["source"], common["input"] = _source_and_folder(source)
         if len(splits) > 1:  # what is wrong with the second split must not show only after the first is packed
             for name in splits:
@@ -112,8 +118,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
             raise ConfigError(f"pack: out is {common['output']!r:.200} with an iterable; expected a local folder, or a source by name")
         option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
-        spool = _native.Spool(common["output"], on_corrupt == "skip")
-        _fill(spool, source, class_names, FieldWriter(fields), pixels, exif, line, fields is None)
+        spool = _native.Spool(common["output"], on_corrupt == "skip", "" if annotations is None else text("annotations", annotations, "pack"))
+        _fill(spool, source, class_names, FieldWriter(fields, exif), pixels, exif, line, fields is None)
         if pixels is None and spool.pixels is not None:
             option.set_pixels(spool.pixels)
         _pack_spooled(option, spool, line)
@@ -235,12 +241,20 @@ def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str
             spool.set_fields(fields.types(item, index))
             _warn_of_decoded(items, picture)
         path, picture = loaded(picture, index)
-        size = functools.partial(size_of, picture, pixels, exif, index)
+        size = Size(functools.partial(size_of, picture, pixels, exif, index))
         values = [] if fields.is_empty else fields.values(item, index, size)
-        _add(spool, path, picture, -1 if labels is None else labels.number(label, index), values, pixels, index)
+        stated = (size.stated or _stated_size(item)) if values else (0, 0)
+        _add(spool, path, picture, -1 if labels is None else labels.number(label, index), values, stated, pixels, exif, index)
         line.collected(index + 1)
     if labels is not None:
         labels.finish(spool)
+
+
+def _stated_size(item: Any) -> Tuple[int, int]:
+    """Height and width that an item says of its picture; (0, 0): none."""
+    sides = [item.get(key) if isinstance(item, dict) else None for key in ("height", "width")]
+    height, width = (side if isinstance(side, int) and 0 < side < 2**16 else 0 for side in sides)
+    return (height, width) if height and width else (0, 0)
 
 
 def _warn_of_keys(item: Any, has_classes: bool) -> None:
@@ -292,13 +306,15 @@ def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, A
     return item[0], item[1]
 
 
-def _add(spool: "_native.Spool", path: str, picture: Any, label: int, fields: List[bytes], pixels: Optional[str], index: int) -> None:
+def _add(spool: "_native.Spool", path: str, picture: Any, label: int, fields: List[bytes], stated: Tuple[int, int],
+         pixels: Optional[str], exif: bool, index: int) -> None:
     try:
         if isinstance(picture, bytes):
             name = os.path.basename(path).encode("utf-8", "replace").decode()  # names of files may be any bytes
-            spool.add_file(picture, label, name and f"{index:08}-{name}", fields)
+            spool.add_file(picture, label, name and f"{index:08}-{name}", fields, stated)
         else:
-            spool.add_pixels(pixels_of(picture, pixels, index), label, fields)
+            orientation = orientation_of(picture, exif)
+            spool.add_pixels(turned(pixels_of(picture, pixels, index), orientation), label, fields, stated, orientation)
     except (ConfigError, CorruptError, IoError) as error:
         message = str(error) + (', or penstock.pack(on_corrupt="skip")' if isinstance(error, CorruptError) else "")
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None

@@ -7,9 +7,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "core/choice.h"
@@ -37,20 +39,25 @@ std::vector<FieldBytes> views_of(const std::vector<nb::bytes>& values) {
   return views;
 }
 
+/// Height and width that the annotations state; (0, 0): none.
+using StatedSize = std::pair<int, int>;
+
 void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::string& path,
-              const std::vector<nb::bytes>& fields) {
+              const std::vector<nb::bytes>& fields, StatedSize stated) {
+  spool.annotate_next(1, stated.first, stated.second);
   spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path, views_of(fields));
 }
 
-/// Height and width of a picture's file as it is seen; nothing for other bytes, which packing refuses or leaves out.
-std::optional<std::pair<int, int>> picture_size(const nb::bytes& bytes, bool honours_exif) {
+/// Height and width of a picture's file as it is stored, and whether it is turned by a quarter; nothing for other
+/// bytes, which packing refuses or leaves out.
+std::optional<std::tuple<int, int, bool>> picture_size(const nb::bytes& bytes, bool honours_exif) {
   const auto* const data = static_cast<const uint8_t*>(bytes.data());
   try {
     const SourceSample sample = picture_sample({data, data + bytes.size()});
     const auto [height, width, channels] = sample.extent;
-    const bool is_turned =
-        honours_exif && !is_raw(sample.encoding) && codec_for(sample.encoding).orientation(sample.bytes) > 4;
-    return is_turned ? std::pair(width, height) : std::pair(height, width);
+    if (is_raw(sample.encoding))  // upright already
+      return sample.turned_by > 4 ? std::tuple(width, height, true) : std::tuple(height, width, false);
+    return std::tuple(height, width, honours_exif && codec_for(sample.encoding).orientation(sample.bytes) > 4);
   } catch (const Error&) {
     return {};
   }
@@ -77,8 +84,10 @@ nb::bytes png_of(const AnyPixels& pixels) {
   return nb::bytes(png.data(), png.size());
 }
 
-/// `pixels`: H x W or H x W x C.
-void add_pixels(Spool& spool, const AnyPixels& pixels, int64_t label, const std::vector<nb::bytes>& fields) {
+/// `pixels`: H x W or H x W x C, upright; `turned_by`: the orientation by which they were turned.
+void add_pixels(Spool& spool, const AnyPixels& pixels, int64_t label, const std::vector<nb::bytes>& fields,
+                StatedSize stated, uint8_t turned_by) {
+  spool.annotate_next(turned_by, stated.first, stated.second);
   const PixelType type = pixel_type(pixels);
   spool.add_pixels({static_cast<const uint8_t*>(pixels.data()), pixels.size() * level_bytes(type)}, extent_of(pixels),
                    type, label, views_of(fields));
@@ -137,14 +146,14 @@ void define_pack(nb::module_& module) {
   nb::class_<Spool>(module, "Spool")
       .def(
           "__init__",
-          [](Spool* self, const std::filesystem::path& folder, bool keeps_corrupt) {
-            new (self) Spool(folder, keeps_corrupt);
+          [](Spool* self, const std::filesystem::path& folder, bool keeps_corrupt, const std::string& annotations) {
+            new (self) Spool(folder, keeps_corrupt, annotated_on("pack", annotations));
           },
-          "folder"_a, "keeps_corrupt"_a)
+          "folder"_a, "keeps_corrupt"_a, "annotations"_a)
       .def(
           "set_fields", [](Spool& self, const nb::list& types) { self.set_fields(fields_of_tuples(types)); }, "types"_a)
-      .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a, "fields"_a)
-      .def("add_pixels", add_pixels, "pixels"_a, "label"_a, "fields"_a)
+      .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a, "fields"_a, "stated"_a)
+      .def("add_pixels", add_pixels, "pixels"_a, "label"_a, "fields"_a, "stated"_a, "turned_by"_a)
       .def_prop_ro("pixels",
                    [](const Spool& self) -> std::optional<std::string> {
                      if (!self.type()) return {};

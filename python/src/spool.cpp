@@ -10,8 +10,8 @@
 
 namespace penstock::python {
 
-Spool::Spool(const std::filesystem::path& folder, bool keeps_corrupt)
-    : file_(folder, "samples before they are packed"), keeps_corrupt_(keeps_corrupt) {}
+Spool::Spool(const std::filesystem::path& folder, bool keeps_corrupt, AnnotatedOn annotated_on)
+    : file_(folder, "samples before they are packed"), keeps_corrupt_(keeps_corrupt), annotated_on_(annotated_on) {}
 
 void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
                      const std::vector<FieldBytes>& fields) {
@@ -46,13 +46,17 @@ void Spool::add(std::span<const uint8_t> bytes, Entry entry, const std::string& 
   entry.byte_count = bytes.size();
   entry.path_begin = paths_.size();
   entry.path_bytes = path.size();
+  entry.turned_by = next_turned_by_;
+  entry.annotated = next_annotated_;
   append(bytes);
   for (const FieldBytes field : fields) {
     append(field);
     field_bytes_.push_back(field.size());
   }
+  const auto& [on, height, width] = entry.annotated;
   const std::string head =
-      concat(entry.label, ' ', entry.extent.height, ' ', entry.extent.width, ' ', entry.extent.channels, ' ', path);
+      concat(entry.label, ' ', entry.extent.height, ' ', entry.extent.width, ' ', entry.extent.channels, ' ',
+             static_cast<int>(entry.turned_by), ' ', static_cast<int>(on), ' ', height, ' ', width, ' ', path);
   checksum_ = crc32c({reinterpret_cast<const uint8_t*>(head.data()), head.size()}, checksum_);
   paths_ += path;
   entries_.push_back(entry);
@@ -65,7 +69,11 @@ void Spool::set_classes(std::vector<std::string> names, const std::vector<int64_
 
 SourceSample Spool::read(uint64_t index) const {
   const Entry& entry = entries_[index];
-  SourceSample sample{std::vector<uint8_t>(entry.byte_count), raw_encoding(raw_pixels()), entry.extent};
+  SourceSample sample{.bytes = std::vector<uint8_t>(entry.byte_count),
+                      .encoding = raw_encoding(raw_pixels()),
+                      .extent = entry.extent,
+                      .turned_by = entry.turned_by,
+                      .annotated = entry.annotated};
   file_.read(entry.begin, sample.bytes);
   uint64_t at = entry.begin + entry.byte_count;
   for (size_t i = 0; i < fields_.size(); ++i) {
@@ -79,6 +87,7 @@ SourceSample Spool::read(uint64_t index) const {
     if (!entry.is_file) return sample;
     SourceSample picture = picture_sample(std::move(sample.bytes));
     picture.fields = std::move(sample.fields);
+    picture.annotated = sample.annotated;
     return picture;
   } catch (const Error& error) {
     throw Error(error.kind(), concat(where(index), ": ", error.what()));

@@ -22,10 +22,16 @@ class Spool final : public Source {
  public:
   /// The file is made in `folder` or the nearest folder above it that exists. With `keeps_corrupt` bytes of no known
   /// format are taken, so that read() refuses them and pack() leaves them out. Throws io_error.
-  Spool(const std::filesystem::path& folder, bool keeps_corrupt);
+  Spool(const std::filesystem::path& folder, bool keeps_corrupt, AnnotatedOn annotated_on);
 
   /// The fields of every item that is added after it.
   void set_fields(std::vector<FieldType> fields) { fields_ = std::move(fields); }
+  /// What is known of the next picture: the orientation by which its pixels have been turned upright, and the height
+  /// and width that its annotations state (0: none).
+  void annotate_next(uint8_t turned_by, int height, int width) {
+    next_turned_by_ = turned_by;
+    next_annotated_ = {annotated_on_, height, width};
+  }
   /// A JPEG or PNG file as it is. Throws corrupt_error for other bytes, unless they are kept.
   void add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
                 const std::vector<FieldBytes>& fields);
@@ -54,7 +60,9 @@ class Spool final : public Source {
     uint64_t begin = 0, byte_count = 0;
     int64_t label = 0;
     bool is_file = false;
-    Extent extent;                            // of raw pixels; a file's header is read when it is packed
+    Extent extent;  // of raw pixels; a file's header is read when it is packed
+    uint8_t turned_by = 1;
+    Annotated annotated = {};
     uint64_t path_begin = 0, path_bytes = 0;  // in paths_
   };
   void add(std::span<const uint8_t> bytes, Entry entry, const std::string& path, const std::vector<FieldBytes>& fields);
@@ -63,6 +71,9 @@ class Spool final : public Source {
   UnnamedFile file_;
   std::optional<PixelType> type_;
   bool keeps_corrupt_;
+  AnnotatedOn annotated_on_;
+  uint8_t next_turned_by_ = 1;
+  Annotated next_annotated_;
   std::vector<FieldType> fields_;
   std::vector<uint64_t> field_bytes_;  // entries x fields; the values lie behind the picture
   std::vector<Entry> entries_;

@@ -1,8 +1,11 @@
 """Masks, boxes and key points: what a Loader delivers is what PIL and torchvision make of the same plan."""
+import io
+import warnings
+
 import numpy
 import penstock
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 torchvision = pytest.importorskip("torchvision")
 
@@ -141,9 +144,69 @@ def test_a_mask_with_height_and_width_exchanged_is_refused(tmp_path):
     for number, picture in enumerate(pictures):
         masks_packed(tmp_path / f"{number}", picture, right)
         for mask in (wrong, coco):
+            if number > 2:  # made before the orientation of the file turned the picture
+                masks_packed(tmp_path / f"{number}-{type(mask).__name__}", picture, mask)
+                continue
             with pytest.raises(penstock.ConfigError, match=f"item 0: 'shapes': mask 0 is {WIDTH} x {HEIGHT}; expected {HEIGHT} x {WIDTH}, the"):
                 masks_packed(tmp_path / "none", picture, mask)
     masks_packed(tmp_path / "stored", files["turned"], wrong, exif=False)  # lies on its side, as its pixels do
     masks_packed(tmp_path / "polygons", upright, [[1, 1, 5, 1, 5, 5]])
     with pytest.raises(penstock.CorruptError, match="item 0"):  # a broken file is what is said, not its size
         masks_packed(tmp_path / "none", b"\xff\xd8\xff\xe0broken", right)
+
+
+def turned_picture(orientation):
+    """A picture with an object at x 3 to 8, y 2 to 6, that is to be turned, and its box and mask as they are before that."""
+    mask = numpy.zeros((12, 20), numpy.uint8)
+    mask[2:6, 3:8] = 1
+    image, file, exif = Image.fromarray(mask * 255), io.BytesIO(), Image.Exif()
+    exif[0x112] = orientation
+    image.save(file, "PNG", exif=exif)
+    return file.getvalue(), [[3, 2, 8, 6]], mask, numpy.asarray(ImageOps.exif_transpose(Image.open(file))) // 255
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pil_and_dicts_turn_as_files_do(tmp_path, orientation):
+    data, box, mask, upright = turned_picture(orientation)
+    (tmp_path / "a.png").write_bytes(data)
+    y, x = numpy.where(upright)
+    wanted = [[x.min(), y.min(), x.max() + 1, y.max() + 1]]
+    items = [{"image": picture, "boxes": numpy.array(box, numpy.float32), "shapes": [mask], "depth": Image.open(io.BytesIO(data)),
+              "height": 12, "width": 20} for picture in (data, tmp_path / "a.png", Image.open(io.BytesIO(data)))]
+    penstock.pack(items, tmp_path / "data", class_names=[], shards=1, annotations="raw",
+                  fields={"boxes": "boxes", "shapes": penstock.Field("instances", of="boxes"), "depth": "picture"})
+    for sample in penstock.Dataset(tmp_path / "data"):
+        assert numpy.array_equal(sample.image[..., 0] // 255, upright) and sample.fields["boxes"].tolist() == wanted
+        assert numpy.array_equal(numpy.asarray(Image.open(io.BytesIO(sample.fields["depth"]))) // 255, upright)
+    loader = penstock.Loader(tmp_path / "data", columns="boxes(with=shapes)", batch_size=3, augment="flip(p=0)", arrays="numpy")
+    assert all(numpy.array_equal(row["boxes.shapes"][0], upright) for _, row in rows(loader, 0))
+
+
+def test_boxes_of_which_no_size_tells_where_they_were_made_are_counted_in_a_warning(tmp_path):
+    data, box, _, _ = turned_picture(3)
+    items = [{"image": picture, "boxes": numpy.array(box, numpy.float32)} for picture in (data, turned_picture(1)[0])]
+    words = {"class_names": [], "shards": 1, "fields": {"boxes": "boxes"}}
+    with pytest.warns(UserWarning, match="pack: 1 picture has annotations and an orientation") as said:
+        penstock.pack(items, tmp_path / "data", **words)
+    assert len(said) == 1 and said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        penstock.pack(items, tmp_path / "upright", annotations="upright", **words)
+    with pytest.raises(penstock.ConfigError, match="expected it in the source"):
+        penstock.pack("digits", tmp_path / "named", annotations="raw")
+    with pytest.raises(penstock.ConfigError, match='pack: annotations: unknown value "lying"'):
+        penstock.pack(items, tmp_path / "lying", annotations="lying", **words)
+
+
+def test_key_points_without_pairs_are_warned_of_where_pictures_are_mirrored(tmp_path):
+    picture, points = numpy.zeros((20, 20, 3), numpy.uint8), numpy.ones((1, 2, 3), numpy.float32)
+    for name, swapped in (("unsaid", None), ("none", []), ("pair", [(0, 1)])):
+        penstock.pack([{"image": picture, "points": points}], tmp_path / name, class_names=[], shards=1,
+                      fields={"points": penstock.Field("keypoints", swapped=swapped)})
+        for augment in ("flip(p=0)", "rotate(degrees=30)", "apply(p=0.3,list={vflip})"):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                penstock.Loader(tmp_path / name, augment=augment, columns="keypoints(field=points)", batch_size=1)
+            is_warned = name == "unsaid" and "vflip" in augment
+            assert len(said) == is_warned, (name, augment)
+            assert not said or ('field "points" has key points and no pairs' in str(said[0].message) and said[0].filename == __file__)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from source_tool import RNG, fields_of, pack, picture, samples_of, save
+from source_tool import RNG, fields_of, pack, picture, samples_of, save, unpacked
 
 
 def coco():
@@ -153,7 +153,8 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><annotation>&b;</a
     ("<kml/>", "<kml>; expected <annotation>"),
     (VOC.replace("dog", "cow-boy"), '<name> is "cow-boy"; expected one of aeroplane'),
     (VOC.replace("<xmin>1</xmin>", ""), "<bndbox> without <xmin>"),
-    (VOC.replace("<difficult>1<", "<difficult>2<"), '<difficult> is "2"; expected 0 or 1'),
+    (VOC.replace("<difficult>1<", "<difficult>2<"), '<difficult> is "2"; expected 0 or 1, a share between them'),
+    (VOC.replace("<truncated>1<", "<truncated>nan<"), '<truncated> is "nan"; expected 0 or 1'),
     (VOC.replace("<xmin>1<", "<xmin>one<"), '<xmin> is "one"; expected a number'),
     (VOC.replace("<width>31<", "<width>32<"), "<size> is 20 x 32; expected 20 x 31"),
     (VOC.replace("<xmax>31<", "<xmax>34<"), "expected x0 <= x1 and y0 <= y1, inside of 31 x 20"),
@@ -189,3 +190,38 @@ def test_voc_masks_of_pictures_in_folders(tmp_path):
     pack("voc(masks=class)", folder, tmp_path / "out")
     mask = Image.open(io.BytesIO(samples_of(tmp_path / "out/train")[0]["mask"]))
     assert np.all(np.asarray(mask) == 3)
+
+
+@pytest.mark.parametrize("ending", [".PNG", ".JPEG", ".Jpg", ".gif", ".jPg", ".TIF"])
+def test_voc_pictures_have_any_ending_in_any_case(tmp_path, ending):
+    folder = write_voc(tmp_path / "in", name="a b 1")
+    save(folder / f"JPEGImages/a b 1{ending}", format={".gif": "GIF", ".TIF": "TIFF", ".PNG": "PNG"}.get(ending, "JPEG"))
+    (folder / "JPEGImages/a b 1.jpg").unlink()
+    (folder / "Annotations/a b 1.xml").rename(folder / "Annotations/a b 1.XML")
+    save(folder / "SegmentationClass/a b 1.PNG", Image.fromarray(np.full((20, 31), 3, np.uint8)))
+    for split, masks in (("train", "none"), ("train", "class"), ("all", "none")):
+        if split == "all":
+            for name in ("Main", "Segmentation"):
+                (folder / f"ImageSets/{name}/train.txt").unlink()
+            for name in ("Main", "Segmentation", "."):
+                (folder / f"ImageSets/{name}").rmdir()
+        pack(f"voc(masks={masks})", folder, tmp_path / f"{split}-{masks}", split=split)
+        assert samples_of(tmp_path / f"{split}-{masks}/{split}")[0]["boxes"].tolist()[0] == [0, 1, 31, 20]
+
+
+def test_a_line_of_a_voc_list_is_a_name_with_spaces_or_one_before_a_number(tmp_path):
+    for name in ("my image 1", "my", "2007_000032"):
+        write_voc(tmp_path / "in", name=name)
+    (tmp_path / "in/ImageSets/Main/train.txt").write_text("2007_000032  1\r\nmy image 1 -1\nmy image 1\nmy\n\n")
+    pack("voc", tmp_path / "in", tmp_path / "out")
+    back = [path.stem for path in (unpacked(tmp_path / "out", tmp_path / "back") / "JPEGImages").iterdir()]
+    assert sorted(back) == ["2007_000032", "my", "my image 1-1", "my image 1-2"]
+
+
+@pytest.mark.parametrize("text, flag", [("0.0597", 1), ("0.0", 0), ("1", 1), ("Unspecified", 0), ("true", 1), ("FALSE", 0), ("", 0)])
+def test_voc_flags_are_numbers_shares_or_words(tmp_path, text, flag):
+    xml = VOC.replace("<truncated>1<", f"<truncated>{text}<").replace("<difficult>1<", f"<difficult>{text}<")
+    write_voc(tmp_path / "in", xml)
+    pack("voc", tmp_path / "in", tmp_path / "out")
+    sample = samples_of(tmp_path / "out/train")[0]
+    assert sample["truncated"].tolist() == [0, flag] and sample["difficult"].tolist() == [flag, 0]

@@ -91,7 +91,9 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   log(concat("packing ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string()));
   const int64_t start_ns = now_ns();
   double said_s = 0;
+  std::vector<std::string> notes;
   const auto report = [&](const PackProgress& progress) {
+    notes = progress.notes;
     if (progress.seconds - said_s < kSayEverySeconds) return;
     said_s = progress.seconds;
     log(concat("packing ", name.source, ": ", grouped(progress.done_count), " of ", grouped(progress.total_count), " ",
@@ -107,7 +109,7 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   log(concat("packed ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string(),
              " in ", static_cast<int64_t>(ms_since(start_ns)), " ms", source.ignored().count > 0 ? ", " : "",
              source.ignored().text()));
-  for (const auto& note : source.notes()) log(note);
+  for (const auto& note : notes) log(note);
   return folder;
 }
 

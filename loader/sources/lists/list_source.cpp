@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
@@ -27,6 +29,7 @@ struct Columns {
   std::string path, label, split;  // label, split: "" for none
   std::vector<ListField> fields;
   bool has_sizes = false;
+  AnnotatedOn annotated_on = AnnotatedOn::kUnknown;
   bool has_all_fields = false, has_usual_label = false;  // no key of the spec names them
 };
 
@@ -105,6 +108,7 @@ Columns read_columns(const Spec& spec, const Table& table) {
   if (format != "xyxy" && format != "xywh")
     throw config_error(concat(spec.where(), ": box-format is ", in_quotes(format), "; expected xyxy or xywh"));
   columns.has_sizes = format == "xywh";
+  columns.annotated_on = annotated_on(spec.where(), spec.get("annotations", ""));
   if (spec.has("fields")) {
     add("fields", ColumnUse::kGuessed);
     return columns;
@@ -143,6 +147,8 @@ class ListSource final : public Source {
     SourceSample sample = read_picture(file_of(path_of(row, where)));
     for (const auto& field : columns_.fields)
       sample.fields.push_back(field.value(row, where, list_.root, columns_.has_sizes));
+    sample.annotated = {columns_.annotated_on, side_in(row, "height"), side_in(row, "width")};
+    if (sample.annotated.height == 0 || sample.annotated.width == 0) sample.annotated = {columns_.annotated_on};
     return sample;
   }
 
@@ -187,6 +193,21 @@ class ListSource final : public Source {
   };
 
   fs::path file_of(const std::string& path) const { return list_.root / path; }
+
+  /// The pixels that a column `height` or `width` says; 0 without such a column, or where it says no size.
+  static int side_in(const Json& row, const char* column) {
+    constexpr double kMostPixels = 65535;
+    const auto found = row.find(column);
+    if (found == row.end()) return 0;
+    double pixels = 0;
+    if (found->is_number()) pixels = found->get<double>();
+    if (found->is_string()) {
+      const std::string& text = found->get_ref<const std::string&>();
+      const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), pixels);
+      if (failure != std::errc() || end != text.data() + text.size()) return 0;
+    }
+    return pixels >= 1 && pixels <= kMostPixels && pixels == std::floor(pixels) ? static_cast<int>(pixels) : 0;
+  }
 
   /// The path in a row: below the list's folder, or absolute.
   std::string path_of(const Json& row, const std::string& where) const {
@@ -294,8 +315,8 @@ class ListSource final : public Source {
 }  // namespace
 
 std::vector<std::string> list_keys(const std::vector<std::string>& more) {
-  std::vector<std::string> keys{"path",   "label", "split",      "fields", "number", "text",
-                                "labels", "boxes", "box-format", "mask",   "picture"};
+  std::vector<std::string> keys{"path",   "label", "split",      "fields", "number",  "text",
+                                "labels", "boxes", "box-format", "mask",   "picture", "annotations"};
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
@@ -306,7 +327,9 @@ std::string list_help() {
          "numbers, "
          "lists of numbers or text, whichever all of its values are; number=A:B, text=A:B, labels=A:B (whole "
          "numbers), boxes=A (with box-format=xyxy or xywh; in a CSV a list as JSON writes it), mask=A and picture=A "
-         "(files) say what a column is";
+         "(files) say what a column is; annotations=raw or upright: whether boxes and masks are in pixels of pictures "
+         "as "
+         "stored or as their EXIF turns them, where no size tells";
 }
 
 ListFile find_list(const Spec& spec, const fs::path& input, const std::string& split, const std::string& ending) {
