@@ -24,9 +24,9 @@ std::filesystem::path with_id(const std::filesystem::path& path, uint64_t id) {
 }
 
 bool has_possible_length(const std::filesystem::path& path) {
-  constexpr size_t kMostOfName = 255, kMostOfPath = 4000;
-  return path.native().size() <= kMostOfPath &&
-         std::all_of(path.begin(), path.end(), [](const auto& part) { return part.native().size() <= kMostOfName; });
+  const size_t most_of_name = 255, most_of_path = 4000;
+  return path.native().size() <= most_of_path &&
+         std::all_of(path.begin(), path.end(), [&](const auto& part) { return part.native().size() <= most_of_name; });
 }
 
 }  // namespace penstock::detail

@@ -90,7 +90,7 @@ std::string name_in(const fs::path& file) {
 }
 
 /// Whether an item of the key annotations says where they were made, and is no file.
-bool is_raster(const std::string& item) { return item == "raw" || item == "upright"; }
+bool names_raster(const std::string& item) { return item == "raw" || item == "upright"; }
 
 Place find_annotations(const std::vector<std::string>& given, const Spec& spec, const fs::path& input,
                        const std::string& split) {
@@ -129,7 +129,7 @@ std::unique_ptr<Source> open_coco(const Spec& spec, const fs::path& given, const
   detail::CocoOptions options{.has_masks = spec.get("masks", true), .are_ids = true};
   std::vector<std::string> files;
   for (auto& item : penstock::split(spec.get("annotations", ""), ':')) {
-    if (is_raster(item))
+    if (names_raster(item))
       options.annotated_on = annotated_on(spec.where(), item);
     else if (!item.empty())
       files.push_back(std::move(item));
