@@ -61,6 +61,15 @@ using FieldBytes = std::span<const uint8_t>;
 /// The same, owned.
 using FieldValue = std::vector<uint8_t>;
 
+/// Where annotations were made: in the raster as its file stores it, or as the file's orientation (EXIF, XMP) turns it.
+enum class AnnotatedOn : uint8_t { kUnknown, kRaw, kUpright };
+
+/// What a source knows about that.
+struct Annotated {
+  AnnotatedOn on = AnnotatedOn::kUnknown;  ///< What counts where sizes cannot tell.
+  int height = 0, width = 0;               ///< Of the picture, as the annotations state them; 0: they do not.
+};
+
 /// "[n, 4]", for messages.
 std::string shape_text(const std::vector<int64_t>& shape);
 /// "\"boxes\": boxes F32 [n, 4]", for messages.

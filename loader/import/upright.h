@@ -7,18 +7,7 @@
 #include "augment/render.h"
 #include "loader/files/field.h"
 
-namespace penstock {
-
-/// Where annotations were made: in the raster as its file stores it, or as the file's orientation (EXIF, XMP) turns it.
-enum class AnnotatedOn : uint8_t { kUnknown, kRaw, kUpright };
-
-/// What a source knows about that.
-struct Annotated {
-  AnnotatedOn on = AnnotatedOn::kUnknown;  ///< What counts where sizes cannot tell.
-  int height = 0, width = 0;               ///< Of the picture, as the annotations state them; 0: they do not.
-};
-
-namespace detail {
+namespace penstock::detail {
 
 /// How a file stores a picture.
 struct StoredRaster {
@@ -40,5 +29,4 @@ std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation);
 bool turn_annotations(const std::vector<FieldType>& types, std::vector<FieldValue>& values, const StoredRaster& raster,
                       const Annotated& said);
 
-}  // namespace detail
-}  // namespace penstock
+}  // namespace penstock::detail

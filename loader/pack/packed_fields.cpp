@@ -12,6 +12,7 @@
 #include "loader/codecs/field_picture.h"
 #include "loader/codecs/mask_png.h"
 #include "loader/files/instance_masks.h"
+#include "loader/import/upright.h"
 #include "loader/shards/manifest_fields.h"
 
 namespace penstock::detail {

@@ -12,7 +12,6 @@
 
 #include "loader/files/field.h"
 #include "loader/files/instance_masks.h"
-#include "loader/import/upright.h"
 
 namespace penstock::detail {
 

@@ -20,6 +20,7 @@
 #include "loader/files/orientation.h"
 #include "loader/import/mask_png.h"
 #include "loader/import/picture_formats.h"
+#include "loader/import/upright.h"
 
 namespace penstock::detail {
 namespace {

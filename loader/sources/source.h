@@ -15,7 +15,6 @@
 
 #include "core/registry.h"
 #include "loader/files/field.h"
-#include "loader/import/upright.h"
 #include "loader/shards/shard.h"
 
 namespace penstock {
