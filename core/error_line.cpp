@@ -14,8 +14,9 @@ std::string one_line(std::string message) {
 }
 
 std::string error_line(const std::string& message) {
-  constexpr size_t kMostBytes = 2000;  // our longest message lists all flags; a longer one quotes somebody's text
-  return shortened(one_line(message), kMostBytes);
+  constexpr size_t kMostBytes = 2000;        // our longest message lists all flags; a longer one quotes somebody's text
+  constexpr size_t kMostLookedAt = 1 << 16;  // a word for each byte would take 40 times the memory of the message
+  return shortened(one_line(shortened(message, kMostLookedAt)), kMostBytes);
 }
 
 }  // namespace penstock

@@ -1,11 +1,13 @@
 // Limits: reads getrlimit() and control groups, and starts threads to see whether it can.
 #include "core/limits.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -93,5 +95,11 @@ void require_threads(const std::string& where, int count, const std::string& adv
 OutOfFiles::OutOfFiles(const std::string& where)
     : Error(ErrorKind::kDevice, concat(where, ": too many files are open; expected a higher limit than ", file_limit(),
                                        " (ulimit -n), or fewer workers")) {}
+
+bool are_files_used_up() {
+  const int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) close(descriptor);
+  return descriptor < 0 && (errno == EMFILE || errno == ENFILE);
+}
 
 }  // namespace penstock

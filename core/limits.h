@@ -29,4 +29,8 @@ class OutOfFiles : public Error {
   explicit OutOfFiles(const std::string& where);
 };
 
+/// Whether the system gives this process no further file now: sockets, resolvers and files of certificates then fail
+/// with words of their own.
+bool are_files_used_up();
+
 }  // namespace penstock

@@ -35,7 +35,7 @@ class ElfFile {
     std::error_code failure;
     const bool is_file = fs::is_regular_file(path, failure);
     if (!failure && is_file) byte_count_ = fs::file_size(path, failure);
-    stream_.open(path, std::ios::binary);
+    if (!failure && is_file) stream_.open(path, std::ios::binary);  // opening a pipe would wait for a writer
     if (failure || !is_file || !stream_) {
       const std::string fact = failure ? failure.message() : is_file ? "cannot be read" : "no regular file";
       throw io_error(concat(where(path), ": ", fact, "; expected a shared library"));

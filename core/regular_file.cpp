@@ -53,6 +53,8 @@ std::vector<uint8_t> read_file(const std::filesystem::path& path, uint64_t max_b
   return read_whole<std::vector<uint8_t>>(path, max_byte_count);
 }
 
-std::string read_text(const std::filesystem::path& path) { return read_whole<std::string>(path, UINT64_MAX); }
+std::string read_text(const std::filesystem::path& path, uint64_t max_byte_count) {
+  return read_whole<std::string>(path, max_byte_count);
+}
 
 }  // namespace penstock

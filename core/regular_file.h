@@ -27,9 +27,13 @@ class RegularFile {
   struct stat status_ {};
 };
 
+/// What people write by hand, and what programs keep for themselves, is no larger: 64 MiB.
+constexpr uint64_t kMostOfText = uint64_t{64} << 20;
+constexpr uint64_t kMostOfLog = uint64_t{4} << 30;  ///< What programs write while they run, as the trace of a run.
+
 /// A regular file's bytes, copied. There are fewer when the file becomes shorter meanwhile. Errors: those of
 /// RegularFile; corrupt_error, before anything is read, for a file of more than `max_byte_count` bytes.
-std::vector<uint8_t> read_file(const std::filesystem::path& path, uint64_t max_byte_count = UINT64_MAX);
-std::string read_text(const std::filesystem::path& path);
+std::vector<uint8_t> read_file(const std::filesystem::path& path, uint64_t max_byte_count);
+std::string read_text(const std::filesystem::path& path, uint64_t max_byte_count = kMostOfText);
 
 }  // namespace penstock

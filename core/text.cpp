@@ -47,9 +47,12 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  constexpr size_t kMostBytes = 1000;  // a longer one was not typed, and all its letters are compared with all others
   std::string nearest;
+  if (name.size() > kMostBytes) return nearest;
   size_t least = std::max<size_t>(1, name.size() / 3) + 1;
   for (const auto& candidate : known) {
+    if (candidate.size() >= name.size() + least) continue;  // as many letters would have to be added
     const size_t distance = edit_distance(name, candidate);
     if (distance < least) {
       least = distance;

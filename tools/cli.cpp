@@ -199,6 +199,8 @@ int run_tool(const std::string& tool, const std::function<int()>& body) {
     return failed(error.what(), error.exit_code());
   } catch (const std::exception& error) {
     return failed(concat("unforeseen: ", error.what()), 1);
+  } catch (...) {
+    return failed("unforeseen: an exception without words", 1);
   }
 }
 

@@ -55,9 +55,9 @@ void Ahead::fetch_next(const FarShard& shard) {
   changed_.notify_one();
 }
 
-void Ahead::forget(const std::string& xxh3) {
+void Ahead::forget(const std::string& sum) {
   const std::lock_guard lock(mutex_);
-  queue_.forget(xxh3);
+  queue_.forget(sum);
 }
 
 void Ahead::need_now() {

@@ -26,7 +26,7 @@ class Ahead {
   /// Fetches a shard before all that is expected, and after those that this was said of before.
   void fetch_next(const FarShard& shard);
   /// Does not fetch a shard that still waits.
-  void forget(const std::string& xxh3);
+  void forget(const std::string& sum);
   void need_now();  ///< Somebody waits for a whole shard.
 
   /// While one lives, parts of shards are being read.

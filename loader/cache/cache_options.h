@@ -22,7 +22,7 @@ uint64_t parse_byte_limit(const std::string& where, const std::string& text, uin
 /// A file of the cache.
 struct CachedShard {
   std::filesystem::path path;
-  std::string xxh3;
+  std::string sum;
   bool is_whole = false;    // verified when it was downloaded; otherwise a download that goes on or can go on
   bool is_in_use = false;   // some process reads or writes it
   uint64_t byte_count = 0;  // on the disk

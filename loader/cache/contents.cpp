@@ -20,9 +20,9 @@ bool is_in_use(const std::filesystem::path& file) {
 /// Whether the bytes are those that the name says.
 bool is_sound(const CachedShard& shard) {
   const detail::MappedFile file(shard.path);
-  std::string found;
-  read_from(file, [&] { found = detail::xxh3_hex(file.bytes()); });
-  return found == shard.xxh3;
+  detail::FileSum found(shard.sum.size() == 2 * sizeof(detail::Sha256));
+  read_from(file, [&] { found.add(file.bytes()); });
+  return found.finish() == shard.sum;
 }
 
 }  // namespace

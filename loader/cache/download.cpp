@@ -2,11 +2,10 @@
 #include "loader/cache/download.h"
 
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/clock.h"
@@ -15,6 +14,7 @@
 #include "loader/cache/progress.h"
 #include "loader/far/hedged_transfer.h"
 #include "loader/far/link_stats.h"
+#include "loader/files/checksum.h"
 
 namespace penstock::detail {
 namespace {
@@ -38,8 +38,7 @@ void write_all(int descriptor, std::span<const uint8_t> bytes, uint64_t offset, 
 /// A shard on its way. The file and the hash have the bytes up to progress_.done, in order; those in gathered_ follow.
 class Arrival {
  public:
-  Arrival(const FileFacts& facts, const CacheFolder::Place& place)
-      : facts_(facts), place_(place), state_(XXH3_createState(), &XXH3_freeState) {
+  Arrival(const FileFacts& facts, const CacheFolder::Place& place) : facts_(facts), place_(place) {
     gathered_.reserve(kGatherBytes);
     restart();
   }
@@ -48,7 +47,7 @@ class Arrival {
     gathered_.clear();
     progress_ = {};
     std::memcpy(progress_.magic, kProgressMagic, sizeof kProgressMagic);
-    XXH3_128bits_reset(state_.get());
+    sum_.emplace(!facts_.sha256.empty());
     note();
   }
 
@@ -61,7 +60,7 @@ class Arrival {
       const size_t wanted = std::min<uint64_t>(buffer.size(), left.done - progress_.done);
       const ssize_t count = pread(place_.file.descriptor(), buffer.data(), wanted, static_cast<off_t>(progress_.done));
       if (count <= 0) return restart();
-      XXH3_128bits_update(state_.get(), buffer.data(), static_cast<size_t>(count));
+      sum_->add({buffer.data(), static_cast<size_t>(count)});
       progress_.done += static_cast<uint64_t>(count);
       beat();
     }
@@ -95,20 +94,13 @@ class Arrival {
   }
 
   const Progress& progress() const { return progress_; }
-  std::string xxh3() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, hash);
-    std::string hex;
-    for (const unsigned char byte : canonical.digest)
-      hex += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-    return hex;
-  }
+  /// Once all is there.
+  std::string finish_sum() { return sum_->finish(); }
 
  private:
   void write(std::span<const uint8_t> bytes) {
     write_all(place_.file.descriptor(), bytes, progress_.done, place_.path);
-    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+    sum_->add(bytes);
     progress_.done += bytes.size();
   }
 
@@ -120,7 +112,7 @@ class Arrival {
 
   const FileFacts& facts_;
   const CacheFolder::Place& place_;
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+  std::optional<FileSum> sum_;
   Progress progress_{};
   std::vector<uint8_t> gathered_;
   int64_t noted_ns_ = 0;
@@ -157,10 +149,8 @@ void download(Origin& origin, const std::string& address, const FileFacts& facts
                          .on_new_connection = wrong_count > 0},
                         callbacks, range_times(), watch.is_waited_for);
       arrival.flush();
-    } catch (const ObjectChanged& changed) {
-      if (++change_count > 1)
-        throw corrupt_error(concat(address, ": changed while it was read: ", changed.fact,
-                                   "; expected shards that stay as the manifest says"));
+    } catch (const ObjectChanged&) {
+      if (++change_count > 1) throw;
       count_retry("changed");
       arrival.restart();
       continue;
@@ -168,11 +158,11 @@ void download(Origin& origin, const std::string& address, const FileFacts& facts
       arrival.keep();
       throw;
     }
-    const std::string found = arrival.xxh3();
-    if (found == facts.xxh3) return;
+    const std::string found = arrival.finish_sum();
+    if (found == facts.sum()) return;
     count_retry("checksum");
     if (++wrong_count > 1)
-      throw corrupt_error(concat(address, ": xxh3 is ", found, ", the manifest says ", facts.xxh3,
+      throw corrupt_error(concat(address, ": ", facts.sum_name(), " is ", found, ", the manifest says ", facts.sum(),
                                  ", twice; upload the shard again, or pack it again"));
     arrival.restart();
   }

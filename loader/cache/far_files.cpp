@@ -20,7 +20,7 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr uint64_t kMostOfManifest = 1'000'000'000;  // about 6 million shards
+constexpr uint64_t kMostOfManifest = 100'000'000;  // as read_manifest()
 
 using detail::FarMap, detail::FarShard, detail::Origin, detail::ShardCache;
 
@@ -51,20 +51,20 @@ class FarFiles final : public Files {
   }
 
   std::unique_ptr<const FileMap> map(const fs::path& path, const FileFacts& facts) const override {
-    if (facts.xxh3.empty()) return open(path)->map();
+    if (facts.sum().empty()) return open(path)->map();
     return std::make_unique<FarMap>(shard_of(path, facts), ShardCache::instance());
   }
 
   std::unique_ptr<const RandomAccessFile> open_parts(const fs::path& path, const FileFacts& facts) const override {
     const FarShard shard = shard_of(path, facts);
-    if (facts.xxh3.empty() || ShardCache::instance().has(shard)) return nullptr;
+    if (facts.sum().empty() || ShardCache::instance().has(shard)) return nullptr;
     return std::make_unique<detail::FarParts>(shard);
   }
 
   void expect(const std::vector<ExpectedFile>& files) const override {
     std::vector<FarShard> shards;
     for (const auto& file : files)
-      if (!file.facts.xxh3.empty()) shards.push_back(shard_of(file.path, file.facts));
+      if (!file.facts.sum().empty()) shards.push_back(shard_of(file.path, file.facts));
     detail::Ahead::instance().expect(shards);
   }
 

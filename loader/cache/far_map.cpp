@@ -43,11 +43,11 @@ FarMap::FarMap(const FarShard& shard, ShardCache& cache) : FileMap(shard.address
   if (range == MAP_FAILED) throw errno_error(shard_.address, concat("expected ", size, " bytes of address space"));
   bytes_ = {static_cast<const uint8_t*>(range), size};
   needs_hold_ = true;
-  cache_.add(shard_.facts.xxh3, *this);
+  cache_.add(shard_.facts.sum(), *this);
 }
 
 FarMap::~FarMap() {
-  cache_.remove(shard_.facts.xxh3, *this);
+  cache_.remove(shard_.facts.sum(), *this);
   guard_.reset();
   munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
 }
@@ -101,8 +101,8 @@ void FarMap::drop_unless_read() {
 void FarMap::read_ahead() const { Ahead::instance().fetch_next(shard_); }
 
 void FarMap::drop() const {
-  Ahead::instance().forget(shard_.facts.xxh3);
-  cache_.leave(shard_.facts.xxh3);
+  Ahead::instance().forget(shard_.facts.sum());
+  cache_.leave(shard_.facts.sum());
 }
 
 void FarMap::unmap_file() const {
@@ -143,12 +143,13 @@ void FarMap::check_file(std::span<const uint8_t> used, const std::string& where)
 
 /// Requires a hold of a shard that is mapped.
 void FarMap::check_shard(const std::string& where) const {
-  const std::string found = xxh3_hex(bytes_);
-  is_sound_ = found == shard_.facts.xxh3;
+  const std::string found = sum_of(bytes_, shard_.facts);
+  is_sound_ = found == shard_.facts.sum();
   if (is_sound_) return;
-  cache_.remove_damaged(shard_.facts.xxh3);
-  throw io_error(concat(where, ": its shard was damaged in the cache ", cache_.folder().string(), ": xxh3 is ", found,
-                        ", and was ", shard_.facts.xxh3, " when it was fetched; expected a disk without errors. It is ",
+  cache_.remove_damaged(shard_.facts.sum());
+  throw io_error(concat(where, ": its shard was damaged in the cache ", cache_.folder().string(), ": ",
+                        shard_.facts.sum_name(), " is ", found, ", and was ", shard_.facts.sum(),
+                        " when it was fetched; expected a disk without errors. It is ",
                         "removed there: the next run fetches it again"));
 }
 

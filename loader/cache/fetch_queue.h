@@ -18,7 +18,7 @@ class FetchQueue {
   void expect(const std::vector<FarShard>& shards);
   void need_next(const FarShard& shard);
   /// Takes out what nobody needs soon.
-  void forget(const std::string& xxh3);
+  void forget(const std::string& sum);
   /// Nothing if it is empty.
   std::optional<FarShard> pop();
   bool empty() const { return next_.empty() && expected_.empty(); }

@@ -42,7 +42,7 @@ constexpr char kMarkerText[] = "penstock shard cache 1\n";
 constexpr size_t kMarkerVersion = sizeof kMarkerText - 3;  // where the text says it
 constexpr uint64_t kBlockBytes = 4096, kMarkerBytes = 4096;
 constexpr uint64_t kSyncBytes = 16 << 20;
-constexpr size_t kNameDigits = 32;
+constexpr size_t kXxh3Digits = 32, kSha256Digits = 64;
 constexpr int64_t kSpent_ns = 0;  // the time of last use of a shard that nobody needs soon
 constexpr auto kLockStep = std::chrono::milliseconds(2);
 constexpr int kLockSteps = 15'000;  // 30 s
@@ -64,14 +64,13 @@ bool set_lock(int descriptor, short type, off_t byte) {
 
 uint64_t on_disk(uint64_t byte_count) { return (byte_count + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
-bool has_ending(const std::string& name, const char* ending) {
-  const bool is_hex = name.size() > kNameDigits && name.find_first_not_of("0123456789abcdef") >= kNameDigits;
-  return is_hex && name.ends_with(ending);
+/// The sum that the name of a file of the cache begins with; "" for another name.
+std::string sum_of_name(const std::string& name) {
+  const size_t digits = std::min(name.find_first_not_of("0123456789abcdef"), name.size());
+  return digits == kXxh3Digits || digits == kSha256Digits ? name.substr(0, digits) : "";
 }
-bool is_whole_name(const std::string& name) {
-  return has_ending(name, ".shard") && name.size() == kNameDigits + std::strlen(".shard");
-}
-bool is_partial_name(const std::string& name) { return has_ending(name, ".partial"); }
+bool is_whole_name(const std::string& name) { return name == sum_of_name(name) + ".shard" && name[0] != '.'; }
+bool is_partial_name(const std::string& name) { return name.ends_with(".partial") && !sum_of_name(name).empty(); }
 
 Error foreign_error(const fs::path& file) {
   return io_error(concat(file.string(), ": is no regular file; expected only the cache's own files under such names: ",
@@ -247,7 +246,7 @@ std::vector<CachedShard> CacheFolder::list() const {
     if ((!is_whole && !is_partial_name(name)) || lstat(entry->path().c_str(), &status) != 0) continue;
     if (!S_ISREG(status.st_mode)) continue;
     found.push_back({.path = entry->path(),
-                     .xxh3 = name.substr(0, kNameDigits),
+                     .sum = sum_of_name(name),
                      .is_whole = is_whole,
                      .byte_count = on_disk(static_cast<uint64_t>(status.st_size)),
                      .used_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec});
@@ -273,8 +272,8 @@ bool CacheFolder::remove_unused(const fs::path& file) {
   return unlink(file.c_str()) == 0;
 }
 
-OpenFile CacheFolder::open_whole(const std::string& xxh3, uint64_t byte_count) const {
-  const fs::path file = folder_ / (xxh3 + ".shard");
+OpenFile CacheFolder::open_whole(const std::string& sum, uint64_t byte_count) const {
+  const fs::path file = folder_ / (sum + ".shard");
   OpenFile opened = open_file(file, O_RDONLY);
   if (!opened || flock(opened.descriptor(), LOCK_SH | LOCK_NB) != 0) return OpenFile();
   struct stat status {};
@@ -286,14 +285,14 @@ OpenFile CacheFolder::open_whole(const std::string& xxh3, uint64_t byte_count) c
 }
 
 bool CacheFolder::make_room(uint64_t byte_count, Evicts evicts,
-                            const std::function<void(const std::string& xxh3)>& drop) {
+                            const std::function<void(const std::string& sum)>& drop) {
   const auto shards = list();
   uint64_t used = kMarkerBytes;
   for (const auto& shard : shards) used += shard.byte_count;
   for (const auto& shard : shards) {
     if (used + byte_count <= limit_bytes_) return true;
     if (evicts == Evicts::kSpent && shard.used_ns != kSpent_ns) return false;  // the first ones are the spent ones
-    drop(shard.xxh3);
+    drop(shard.sum);
     if (!remove_unused(shard.path)) continue;
     used -= shard.byte_count;
     count_eviction();
@@ -301,9 +300,9 @@ bool CacheFolder::make_room(uint64_t byte_count, Evicts evicts,
   return used + byte_count <= limit_bytes_;
 }
 
-void CacheFolder::mark_spent(const std::string& xxh3) const {
+void CacheFolder::mark_spent(const std::string& sum) const {
   const timespec spent[2] = {{kSpent_ns, 0}, {kSpent_ns, 0}};
-  utimensat(AT_FDCWD, (folder_ / (xxh3 + ".shard")).c_str(), spent, AT_SYMLINK_NOFOLLOW);
+  utimensat(AT_FDCWD, (folder_ / (sum + ".shard")).c_str(), spent, AT_SYMLINK_NOFOLLOW);
 }
 
 CacheFolder::Place CacheFolder::open_place(const fs::path& path, uint64_t byte_count) {
@@ -319,13 +318,13 @@ CacheFolder::Place CacheFolder::open_place(const fs::path& path, uint64_t byte_c
                                               : "expected room on the disk, or a smaller --cache-limit");
 }
 
-CacheFolder::Place CacheFolder::take(const std::string& xxh3, uint64_t byte_count, Evicts evicts, bool is_beside,
-                                     const std::function<void(const std::string& xxh3)>& drop) {
+CacheFolder::Place CacheFolder::take(const std::string& sum, uint64_t byte_count, Evicts evicts, bool is_beside,
+                                     const std::function<void(const std::string& sum)>& drop) {
   const uint64_t wanted = on_disk(byte_count + sizeof(Progress));
   if (wanted + kMarkerBytes > limit_bytes_)
     throw config_error(concat("--cache-limit: is ", limit_bytes_, " bytes; expected at least ", wanted + kMarkerBytes,
-                              " for the shard ", xxh3));
-  const std::string name = is_beside ? concat(xxh3, "-", getpid(), ".partial") : xxh3 + ".partial";
+                              " for the shard ", sum));
+  const std::string name = is_beside ? concat(sum, "-", getpid(), ".partial") : sum + ".partial";
   const fs::path path = folder_ / name;
   const Lock held(*this);
   struct stat status {};
@@ -350,14 +349,14 @@ bool sync_in_pieces(int descriptor, uint64_t byte_count) {
   return fdatasync(descriptor) == 0;
 }
 
-void CacheFolder::publish(Place& place, const std::string& xxh3, uint64_t byte_count) {
+void CacheFolder::publish(Place& place, const std::string& sum, uint64_t byte_count) {
   const int descriptor = place.file.descriptor();
-  const fs::path whole = folder_ / (xxh3 + ".shard");
+  const fs::path whole = folder_ / (sum + ".shard");
   // Before the name says that it is whole: after a power cut the bytes are there or the name is not.
   if (ftruncate(descriptor, static_cast<off_t>(byte_count)) != 0 || !sync_in_pieces(descriptor, byte_count))
     throw folder_error(place.path, "expected to write the shard to the disk");
-  const Lock held(*this);                           // nobody removes it between the two locks
-  if (auto other = open_whole(xxh3, byte_count)) {  // of a download beside this one, and others may read it already
+  const Lock held(*this);                          // nobody removes it between the two locks
+  if (auto other = open_whole(sum, byte_count)) {  // of a download beside this one, and others may read it already
     unlink(place.path.c_str());
     place.file = std::move(other);
     place.path = whole;
@@ -374,9 +373,9 @@ void CacheFolder::discard(Place& place) {
   place.file = OpenFile();
 }
 
-void CacheFolder::remove_damaged(const std::string& xxh3) {
+void CacheFolder::remove_damaged(const std::string& sum) {
   const Lock held(*this);
-  unlink((folder_ / (xxh3 + ".shard")).c_str());
+  unlink((folder_ / (sum + ".shard")).c_str());
 }
 
 std::span<std::byte> CacheFolder::shared() const {

@@ -32,11 +32,12 @@ class OpenFile {
 };
 
 /// The folder holds
-///   penstock-cache        the marker: whose folder it is, its limit, and the locks of what follows
-///   <xxh3>.shard          a whole shard, verified; readers hold it with flock(LOCK_SH)
-///   <xxh3>.partial        one that is being downloaded by whoever has flock(LOCK_EX), or that was left by a process
-///   <xxh3>-<pid>.partial  that has ended; the second form is a download beside one that has stopped
-/// and nothing else. Locks end with their process, however it ends. There is no table of contents that could disagree
+///   penstock-cache       the marker: whose folder it is, its limit, and the locks of what follows
+///   <sum>.shard          a whole shard, verified; readers hold it with flock(LOCK_SH)
+///   <sum>.partial        one that is being downloaded by whoever has flock(LOCK_EX), or that was left by a process
+///   <sum>-<pid>.partial  that has ended; the second form is a download beside one that has stopped
+/// and nothing else. The sum is FileFacts::sum(), so that no other set can bring a shard of this name that is made to
+/// have the same XXH3. Locks end with their process, however it ends. There is no table of contents that could disagree
 /// with the folder: whoever needs room lists it, which takes 1 ms for 1,000 shards.
 ///
 /// The budget is taken before the first byte of a download (fallocate), with the lock of the folder held, so that the
@@ -64,7 +65,7 @@ class CacheFolder {
   uint64_t room(uint64_t byte_count) const;
 
   /// A whole shard of that many bytes, held for reading; none if there is none.
-  OpenFile open_whole(const std::string& xxh3, uint64_t byte_count) const;
+  OpenFile open_whole(const std::string& sum, uint64_t byte_count) const;
 
   /// A place for a download.
   struct Place {
@@ -78,22 +79,22 @@ class CacheFolder {
     kSpent,  // those that nobody needs soon (mark_spent())
     kAny     // besides, the others, those first that were not used for longest
   };
-  /// Takes `byte_count` bytes for `xxh3`, or the place that an ended process has left. `drop` is asked to let go of a
+  /// Takes `byte_count` bytes for `sum`, or the place that an ended process has left. `drop` is asked to let go of a
   /// shard that this process holds without reading it. `is_beside`: a second place, because the download in the first
   /// has stopped.
-  Place take(const std::string& xxh3, uint64_t byte_count, Evicts evicts, bool is_beside,
-             const std::function<void(const std::string& xxh3)>& drop);
+  Place take(const std::string& sum, uint64_t byte_count, Evicts evicts, bool is_beside,
+             const std::function<void(const std::string& sum)>& drop);
   /// Makes a whole shard the first one to go, until it is opened again.
-  void mark_spent(const std::string& xxh3) const;
+  void mark_spent(const std::string& sum) const;
 
   /// Makes a finished download the whole shard of that name, cut to `byte_count`; its lock becomes that of a reader.
   /// Where another download was faster, its shard stays and is opened in place of this one.
-  void publish(Place& place, const std::string& xxh3, uint64_t byte_count);
+  void publish(Place& place, const std::string& sum, uint64_t byte_count);
   /// Removes a download, and gives back its bytes.
   void discard(Place& place);
 
   /// Removes a whole shard whose bytes are not those of its name, also while others read it.
-  void remove_damaged(const std::string& xxh3);
+  void remove_damaged(const std::string& sum);
 
   /// Asks all processes to let go of shards that they hold without reading them.
   void ask_for_room();
@@ -122,7 +123,7 @@ class CacheFolder {
   void open_marker();
   void mend_marker();
   void agree_on_limit(const std::string& limit_text);
-  bool make_room(uint64_t byte_count, Evicts evicts, const std::function<void(const std::string& xxh3)>& drop);
+  bool make_room(uint64_t byte_count, Evicts evicts, const std::function<void(const std::string& sum)>& drop);
   Place open_place(const std::filesystem::path& path, uint64_t byte_count);
   uint64_t used_bytes() const;
 

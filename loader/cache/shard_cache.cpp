@@ -94,33 +94,33 @@ void ShardCache::keep_watch() {
   std::fputs(waits_.last_tick().c_str(), stderr);
 }
 
-void ShardCache::add(const std::string& xxh3, Droppable& holder) {
+void ShardCache::add(const std::string& sum, Droppable& holder) {
   const std::lock_guard lock(mutex_);
-  holders_.emplace(xxh3, &holder);
+  holders_.emplace(sum, &holder);
 }
 
-void ShardCache::remove(const std::string& xxh3, Droppable& holder) {
+void ShardCache::remove(const std::string& sum, Droppable& holder) {
   const std::lock_guard lock(mutex_);
-  for (auto [at, end] = holders_.equal_range(xxh3); at != end; ++at) {
+  for (auto [at, end] = holders_.equal_range(sum); at != end; ++at) {
     if (at->second != &holder) continue;
     holders_.erase(at);
     return;
   }
 }
 
-void ShardCache::drop(const std::string& xxh3) {
+void ShardCache::drop(const std::string& sum) {
   const std::lock_guard lock(mutex_);
-  for (auto [at, end] = holders_.equal_range(xxh3); at != end; ++at) at->second->drop_unless_read();
+  for (auto [at, end] = holders_.equal_range(sum); at != end; ++at) at->second->drop_unless_read();
 }
 
 void ShardCache::drop_all() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [xxh3, holder] : holders_) holder->drop_unless_read();
+  for (const auto& [sum, holder] : holders_) holder->drop_unless_read();
 }
 
-void ShardCache::leave(const std::string& xxh3) {
-  drop(xxh3);
-  folder_.mark_spent(xxh3);
+void ShardCache::leave(const std::string& sum) {
+  drop(sum);
+  folder_.mark_spent(sum);
 }
 
 /// What is mapped and not read keeps its file open, because its lock is that file's: it is let go where files run out.
@@ -136,13 +136,13 @@ auto ShardCache::with_files(const Step& step) {
 
 CacheFolder::Place ShardCache::take(const FarShard& shard, CacheFolder::Evicts evicts, bool is_beside) {
   return with_files([&] {
-    return folder_.take(shard.facts.xxh3, shard.facts.byte_count, evicts, is_beside,
-                        [this](const std::string& xxh3) { drop(xxh3); });
+    return folder_.take(shard.facts.sum(), shard.facts.byte_count, evicts, is_beside,
+                        [this](const std::string& sum) { drop(sum); });
   });
 }
 
 OpenFile ShardCache::open_whole(const FarShard& shard) {
-  return with_files([&] { return folder_.open_whole(shard.facts.xxh3, shard.facts.byte_count); });
+  return with_files([&] { return folder_.open_whole(shard.facts.sum(), shard.facts.byte_count); });
 }
 
 void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
@@ -150,8 +150,8 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
     with_files([&] {
       detail::download(*shard.origin, shard.address, shard.facts, place,
                        {.is_ending = is_ending_,
-                        .on_done = [&](uint64_t done) { waits_.arrived(shard.facts.xxh3, done); },
-                        .is_waited_for = [&] { return waits_.is_waited_for(shard.facts.xxh3); }});
+                        .on_done = [&](uint64_t done) { waits_.arrived(shard.facts.sum(), done); },
+                        .is_waited_for = [&] { return waits_.is_waited_for(shard.facts.sum()); }});
     });
   } catch (const Error& error) {
     // What came stays for the next one, unless it is known to be wrong.
@@ -160,7 +160,7 @@ void ShardCache::download(const FarShard& shard, CacheFolder::Place& place) {
     if (error.kind() == ErrorKind::kCorrupt || !progress || progress->done == 0 || is_there) folder_.discard(place);
     throw;
   }
-  with_files([&] { folder_.publish(place, shard.facts.xxh3, shard.facts.byte_count); });
+  with_files([&] { folder_.publish(place, shard.facts.sum(), shard.facts.byte_count); });
 }
 
 OpenFile ShardCache::get(const FarShard& shard) {
@@ -168,13 +168,13 @@ OpenFile ShardCache::get(const FarShard& shard) {
     count_hit(shard.facts.byte_count);
     return file;
   }
-  waits_.begin(shard.facts.xxh3, shard.address, shard.facts.byte_count);
+  waits_.begin(shard.facts.sum(), shard.address, shard.facts.byte_count);
   try {
     OpenFile file = get_absent(shard);
-    waits_.end(shard.facts.xxh3);
+    waits_.end(shard.facts.sum());
     return file;
   } catch (...) {
-    waits_.end(shard.facts.xxh3);
+    waits_.end(shard.facts.sum());
     throw;
   }
 }
@@ -191,7 +191,7 @@ OpenFile ShardCache::get_absent(const FarShard& shard) {
         return file;
       }
       download(shard, place);
-      count_fetch(shard.facts.xxh3, shard.facts.byte_count, /*is_ahead=*/false);
+      count_fetch(shard.facts.sum(), shard.facts.byte_count, /*is_ahead=*/false);
       return std::move(place.file);
     }
     if (place.kind == CacheFolder::Place::Kind::kNoRoom) {
@@ -220,7 +220,7 @@ bool ShardCache::fetch_ahead(const FarShard& shard) {
     return true;
   }
   download(shard, place);
-  count_fetch(shard.facts.xxh3, shard.facts.byte_count, /*is_ahead=*/true);
+  count_fetch(shard.facts.sum(), shard.facts.byte_count, /*is_ahead=*/true);
   return true;
 }
 

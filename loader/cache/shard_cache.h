@@ -55,13 +55,13 @@ class ShardCache {
 
   bool has(const FarShard& shard) { return bool{open_whole(shard)}; }  ///< Whether the whole of it is there.
 
-  void add(const std::string& xxh3, Droppable& holder);
-  void remove(const std::string& xxh3, Droppable& holder);
+  void add(const std::string& sum, Droppable& holder);
+  void remove(const std::string& sum, Droppable& holder);
 
   /// Says that nobody needs a shard soon: it is the first to go when room is wanted.
-  void leave(const std::string& xxh3);
+  void leave(const std::string& sum);
   /// Removes a shard that is not what was fetched any more: whoever needs it next fetches it again.
-  void remove_damaged(const std::string& xxh3) { folder_.remove_damaged(xxh3); }
+  void remove_damaged(const std::string& sum) { folder_.remove_damaged(sum); }
   uint64_t room(uint64_t byte_count) const { return folder_.room(byte_count); }
   const std::filesystem::path& folder() const { return folder_.path(); }
   void end_transfers() { is_ending_ = true; }  ///< Gives up what is on its way, at the end of the process.
@@ -74,7 +74,7 @@ class ShardCache {
   template <class Step>
   auto with_files(const Step& step);
   void download(const FarShard& shard, CacheFolder::Place& place);
-  void drop(const std::string& xxh3);
+  void drop(const std::string& sum);
   void drop_all();
   void keep_watch();
 

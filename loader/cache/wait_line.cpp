@@ -15,28 +15,28 @@ constexpr const char* kClearLine = "\r\033[K";
 
 }  // namespace
 
-void WaitLine::begin(const std::string& xxh3, const std::string& address, uint64_t byte_count) {
+void WaitLine::begin(const std::string& sum, const std::string& address, uint64_t byte_count) {
   const std::lock_guard lock(mutex_);
-  Shard& shard = shards_[xxh3];
+  Shard& shard = shards_[sum];
   shard.address = address;
   shard.byte_count = byte_count;
   ++shard.waiting_count;
 }
 
-void WaitLine::arrived(const std::string& xxh3, uint64_t done) {
+void WaitLine::arrived(const std::string& sum, uint64_t done) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = shards_.find(xxh3); found != shards_.end()) found->second.done = done;
+  if (const auto found = shards_.find(sum); found != shards_.end()) found->second.done = done;
 }
 
-void WaitLine::end(const std::string& xxh3) {
+void WaitLine::end(const std::string& sum) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = shards_.find(xxh3); found != shards_.end() && --found->second.waiting_count == 0)
+  if (const auto found = shards_.find(sum); found != shards_.end() && --found->second.waiting_count == 0)
     shards_.erase(found);
 }
 
-bool WaitLine::is_waited_for(const std::string& xxh3) {
+bool WaitLine::is_waited_for(const std::string& sum) {
   const std::lock_guard lock(mutex_);
-  return shards_.contains(xxh3);
+  return shards_.contains(sum);
 }
 
 std::string WaitLine::tick(int64_t now_ns, uint64_t fetched_bytes, bool is_emulated) {
@@ -65,7 +65,7 @@ std::string WaitLine::last_tick() {
 
 std::string WaitLine::text(double seconds, uint64_t came, bool is_emulated) const {
   uint64_t done = 0, byte_count = 0;
-  for (const auto& [xxh3, shard] : shards_) {
+  for (const auto& [sum, shard] : shards_) {
     done += shard.done;
     byte_count += shard.byte_count;
   }

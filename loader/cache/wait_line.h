@@ -14,10 +14,10 @@ class WaitLine {
  public:
   explicit WaitLine(bool is_terminal) : is_terminal_(is_terminal) {}
 
-  void begin(const std::string& xxh3, const std::string& address, uint64_t byte_count);
-  void arrived(const std::string& xxh3, uint64_t done);  ///< So many of its bytes are there.
-  void end(const std::string& xxh3);
-  bool is_waited_for(const std::string& xxh3);  ///< By a thread of this process.
+  void begin(const std::string& sum, const std::string& address, uint64_t byte_count);
+  void arrived(const std::string& sum, uint64_t done);  ///< So many of its bytes are there.
+  void end(const std::string& sum);
+  bool is_waited_for(const std::string& sum);  ///< By a thread of this process.
 
   /// What to write to stderr now, where `fetched_bytes` have come to this process until now; "" mostly. To be called a
   /// few times per second, by one thread.

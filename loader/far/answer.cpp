@@ -43,7 +43,9 @@ void add_header_line(std::map<std::string, std::string>& headers, std::string_vi
   if (colon == std::string_view::npos || headers.size() >= kMostHeaders) return;
   std::string_view value = line.substr(colon + 1);
   while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-  headers[lower(line.substr(0, colon))] = value;
+  const std::string name = lower(line.substr(0, colon));
+  std::string& known = headers[name];
+  known = name == "x-goog-hash" && !known.empty() ? concat(known, ",", value) : std::string(value);
 }
 
 std::optional<uint64_t> whole_number(std::string_view text) {
@@ -59,9 +61,10 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   if (!text.starts_with(kUnit) || minus == std::string_view::npos || slash == std::string_view::npos || slash < minus)
     return {};
   const auto begin = whole_number(text.substr(kUnit.size(), minus - kUnit.size()));
-  const auto total = whole_number(text.substr(slash + 1));
-  if (!begin || !total) return {};
-  return ContentRange{*begin, *total};
+  const std::string_view size = text.substr(slash + 1);
+  const auto total = whole_number(size);
+  if (!begin || (!total && size != "*")) return {};
+  return ContentRange{*begin, total};
 }
 
 std::string xml_value(std::string_view document, const std::string& tag) {
@@ -77,6 +80,13 @@ std::string error_code_of(std::string_view document) {
   const bool is_word =
       code.size() <= kMostOfCode && std::ranges::all_of(code, [](unsigned char c) { return std::isalnum(c) != 0; });
   return is_word ? code : "";
+}
+
+std::string region_text(const std::string& header, std::string_view document) {
+  std::string region = header.empty() ? xml_value(document, "Region") : header;
+  const bool is_word = region.size() <= kMostOfCode &&
+                       std::ranges::all_of(region, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
+  return is_word ? region : "";
 }
 
 int64_t parse_iso_time(const std::string& text) {

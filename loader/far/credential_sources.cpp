@@ -1,22 +1,26 @@
 // The places that keys come from.
 #include "loader/far/credential_sources.h"
 
-#include <poll.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
+#include "core/clock.h"
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/http.h"
@@ -28,8 +32,13 @@ extern char** environ;
 namespace penstock::detail {
 namespace {
 
-constexpr double kServiceTimeout_s = 5, kInstanceTimeout_s = 1;
-constexpr int kProcessTimeout_ms = 60'000, kMostSourceProfiles = 4;
+// Without a byte; an exchange has twice as long, so that each service has 10 s in all, an instance's for three of them.
+constexpr double kServiceTimeout_s = 5, kInstanceTimeout_s = 2, kFirstInstanceTimeout_s = 1;
+constexpr int64_t kProcessTimeout_ns = 60'000'000'000;
+constexpr auto kProcessStep = std::chrono::milliseconds(10);
+constexpr int kMostSourceProfiles = 4;
+constexpr size_t kMostOfDocument = 64 << 10;
+constexpr uint64_t kMostOfFile = 1 << 20;
 
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
@@ -37,9 +46,9 @@ std::string trimmed(const std::string& text) {
 }
 
 std::optional<std::string> text_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::error_code ignored;  // of what cannot be looked at, the user has no file there
+  if (!std::filesystem::exists(path, ignored)) return {};
+  return read_text(path, kMostOfFile);
 }
 
 std::string file_in_home(const char* variable, const char* name) {
@@ -71,7 +80,9 @@ Credentials parse_document(const std::string& text, const char* token_key, const
 }
 
 std::string ask(HttpRequest request, double timeout_s, const std::string& source) {
+  timeout_s = std::min(timeout_s, environment_seconds("PENSTOCK_DOWNLOAD_TIMEOUT", timeout_s));
   request.connect_timeout_s = request.stall_timeout_s = timeout_s;
+  request.total_timeout_s = 2 * timeout_s;
   request.follows_redirects = false;  // what is asked with is secret
   const HttpResponse response = exchange(request);
   if (response.attempt.end != Attempt::End::kAnswered) throw no_key(source, response.problem);
@@ -129,14 +140,16 @@ std::optional<Credentials> from_web_identity(const std::string& region) {
   return keys_of_sts(answer, source);
 }
 
-/// What `command` prints, run by a shell.
+/// What `command` prints, run by a shell, until it has ended: what it leaves behind may keep the pipe open. What it
+/// says on stderr may hold secrets, and is not passed on.
 std::string output_of(const std::string& command, const std::string& source) {
   std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) throw errno_error("credentials of " + source, "expected a pipe");
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error("credentials of " + source, "expected a pipe");
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string shell = "sh", flag = "-c", text = command;
   std::array<char*, 4> words{shell.data(), flag.data(), text.data(), nullptr};
   pid_t child = 0;
@@ -145,20 +158,22 @@ std::string output_of(const std::string& command, const std::string& source) {
   close(ends[1]);
   std::string output;
   std::array<char, 4096> buffer{};
-  bool is_late = false;
-  while (failure == 0 && output.size() < (64 << 10)) {
-    pollfd waited{ends[0], POLLIN, 0};
-    is_late = poll(&waited, 1, kProcessTimeout_ms) == 0;
-    const ssize_t count = is_late ? 0 : read(ends[0], buffer.data(), buffer.size());
-    if (count <= 0) break;
-    output.append(buffer.data(), static_cast<size_t>(count));
+  const int64_t end_ns = now_ns() + kProcessTimeout_ns;
+  int status = 0;
+  bool has_ended = failure != 0, is_late = false;
+  while (!has_ended) {
+    is_late = now_ns() > end_ns || output.size() > kMostOfDocument;
+    if (is_late) kill(child, SIGKILL);
+    const pid_t ended = waitpid(child, &status, is_late ? 0 : WNOHANG);
+    has_ended = ended != 0;  // less than 0 where somebody else has waited for it
+    for (ssize_t count = 0; (count = read(ends[0], buffer.data(), buffer.size())) > 0;)
+      if (output.size() <= kMostOfDocument) output.append(buffer.data(), static_cast<size_t>(count));
+    if (!has_ended) std::this_thread::sleep_for(kProcessStep);
   }
   close(ends[0]);
   if (failure != 0) throw no_key(source, "no shell could be started");
-  if (is_late) kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (is_late) throw no_key(source, concat("no output in ", kProcessTimeout_ms / 1000, " s"));
+  if (output.size() > kMostOfDocument) throw no_key(source, concat("it prints more than ", kMostOfDocument, " bytes"));
+  if (is_late) throw no_key(source, concat("it has not ended in ", kProcessTimeout_ns / 1'000'000'000, " s"));
   if (status != 0) throw no_key(source, concat("its process ended with status ", WEXITSTATUS(status)));
   return output;
 }
@@ -287,14 +302,27 @@ std::optional<Credentials> from_instance() {
   HttpRequest first{.method = "PUT",
                     .url = endpoint + "/latest/api/token",
                     .headers = {{"x-aws-ec2-metadata-token-ttl-seconds", "21600"}}};
-  first.connect_timeout_s = first.stall_timeout_s = kInstanceTimeout_s;
+  first.connect_timeout_s = first.stall_timeout_s = kFirstInstanceTimeout_s;
+  first.total_timeout_s = 2 * kFirstInstanceTimeout_s;
   const HttpResponse answer = exchange(first);
   // A machine that is none of Amazon's has nobody there.
   if (answer.attempt.end != Attempt::End::kAnswered || answer.attempt.status != 200) return {};
   const std::map<std::string, std::string> headers{{"x-aws-ec2-metadata-token", answer.body}};
   const std::string folder = endpoint + "/latest/meta-data/iam/security-credentials/";
-  const std::string role = trimmed(ask({.url = folder, .headers = headers}, kServiceTimeout_s, source));
-  return parse_document(ask({.url = folder + role, .headers = headers}, kServiceTimeout_s, source), "Token", source);
+  const std::string role = trimmed(ask({.url = folder, .headers = headers}, kInstanceTimeout_s, source));
+  return parse_document(ask({.url = folder + role, .headers = headers}, kInstanceTimeout_s, source), "Token", source);
+}
+
+/// Keys become parts of headers, in which a line break would begin another one.
+Credentials checked(const Credentials& keys) {
+  const auto is_plain = [](unsigned char c) { return c > ' ' && c < 0x7f; };
+  for (const auto& [name, value] :
+       {std::pair("access key id", &keys.key_id), {"secret key", &keys.secret}, {"session token", &keys.token}})
+    if (!std::ranges::all_of(*value, is_plain))
+      throw config_error(
+          concat("credentials of ", keys.source, ": the ", name,
+                 " has a line break or another byte that is no visible ASCII; expected it as it was given out"));
+  return keys;
 }
 
 }  // namespace
@@ -327,20 +355,22 @@ std::string ini_value(const std::string& text, const std::string& section, const
 std::string profile_value(const std::string& key) { return value_in_profile(profile_name(), key); }
 
 std::optional<Credentials> find_credentials(const std::string& region) {
-  if (auto found = from_environment()) return found;
-  if (auto found = from_web_identity(region)) return found;
-  if (auto found = from_profile(region)) return found;
-  if (auto found = from_container()) return found;
-  return from_instance();
+  if (auto found = from_environment()) return checked(*found);
+  if (auto found = from_web_identity(region)) return checked(*found);
+  if (auto found = from_profile(region)) return checked(*found);
+  if (auto found = from_container()) return checked(*found);
+  if (auto found = from_instance()) return checked(*found);
+  return {};
 }
 
 std::optional<Credentials> find_google_credentials(const std::string& region) {
   Credentials own{environment("GS_ACCESS_KEY_ID"), environment("GS_SECRET_ACCESS_KEY"), "", 0,
                   "environment GS_ACCESS_KEY_ID"};
-  if (!own.key_id.empty() && !own.secret.empty()) return own;
-  if (auto found = from_environment()) return found;
-  if (auto found = from_web_identity(region)) return found;
-  return from_profile(region);
+  if (!own.key_id.empty() && !own.secret.empty()) return checked(own);
+  if (auto found = from_environment()) return checked(*found);
+  if (auto found = from_web_identity(region)) return checked(*found);
+  if (auto found = from_profile(region)) return checked(*found);
+  return {};
 }
 
 }  // namespace penstock::detail

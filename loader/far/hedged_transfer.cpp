@@ -67,7 +67,7 @@ class Race {
   void take(uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts& facts) {
     const std::lock_guard lock(mutex_);
     if (!etag_.empty() && facts.etag != etag_)
-      throw ObjectChanged{concat("its ETag was ", in_quotes(etag_), " and is ", in_quotes(facts.etag))};
+      throw ObjectChanged(wish_.address, concat("its ETag was ", in_quotes(etag_), " and is ", in_quotes(facts.etag)));
     etag_ = facts.etag;
     // Neither begins after the byte that was reached, and both ascend.
     const uint64_t end = offset + bytes.size(), known = std::min(end, reached_) - offset;

@@ -4,12 +4,9 @@
 #define CURL_DISABLE_DEPRECATION  // the options with texts came with 7.85, and older ones would ignore them
 #include <curl/curl.h>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -20,13 +17,14 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
 
 namespace penstock::detail {
 namespace {
 
-constexpr size_t kMostKept = 64 << 10;
+constexpr size_t kMostKept = 64 << 10, kMostOfHeaders = 256 << 10;
 constexpr long kMostRedirects = 5;
 
 /// The functions of libcurl. They are looked up at run time, so that a program that reads local files alone neither
@@ -154,13 +152,16 @@ struct Exchange {
   const HttpRequest* request = nullptr;
   const HttpSink* sink = nullptr;
   CURL* handle = nullptr;
-  bool has_ended = false;  // by the sink
-  void* store = nullptr;   // of certificates, that this exchange has read
+  bool has_ended = false;  // by the sink, or because enough has come
+  size_t header_bytes = 0;
+  void* store = nullptr;  // of certificates, that this exchange has read
   std::exception_ptr failure;
 };
 
 size_t on_header(char* data, size_t, size_t size, void* user) {
-  add_header_line(static_cast<Exchange*>(user)->response.headers, {data, size});
+  auto& exchange = *static_cast<Exchange*>(user);
+  if ((exchange.header_bytes += size) > kMostOfHeaders) return 0;  // ends the exchange
+  add_header_line(exchange.response.headers, {data, size});
   return size;
 }
 
@@ -171,8 +172,9 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
   curl().get(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
   response.attempt.status = static_cast<int>(status);
   if (*exchange.sink == nullptr || (status != 200 && status != 206)) {
-    response.body.append(data, std::min(size, kMostKept - std::min(kMostKept, response.body.size())));
-    return size;
+    response.body.append(data, std::min(size, kMostKept - response.body.size()));
+    exchange.has_ended = response.body.size() == kMostKept;
+    return exchange.has_ended ? 0 : size;
   }
   try {
     if ((*exchange.sink)(response, {reinterpret_cast<const uint8_t*>(data), size})) return size;
@@ -223,14 +225,6 @@ CURLcode perform(const Handle& handle, Exchange& exchange) {
     if (message->msg == CURLMSG_DONE) code = message->data.result;
   curl().leave(handle.loop, handle.easy);
   return code;
-}
-
-/// Whether the system gives this process no further file now: sockets, resolvers and files of certificates then fail
-/// with words of their own.
-bool are_files_used_up() {
-  const int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (descriptor >= 0) close(descriptor);
-  return descriptor < 0 && (errno == EMFILE || errno == ENFILE);
 }
 
 std::string certificates() {
@@ -323,7 +317,8 @@ curl_slist* set_options(const HttpRequest& request, Exchange& exchange) {
   set(handle, CURLOPT_MAXREDIRS, kMostRedirects);
   set(handle, CURLOPT_FRESH_CONNECT, request.on_new_connection ? 1L : 0L);
   set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout_s * 1000));
-  set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(request.total_timeout_s * 1000));
+  set(handle, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(kLeastBytesPerSecond));
   set(handle, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request.stall_timeout_s)));
   set(handle, CURLOPT_BUFFERSIZE, 256L << 10);
   set(handle, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -368,6 +363,9 @@ Attempt::End end_of(CURLcode code) {
 void start_transport() { curl(); }
 
 HttpResponse exchange(const HttpRequest& request, const HttpSink& sink) {
+  for (const auto& [name, value] : request.headers)  // libcurl would send it as two headers
+    if (std::ranges::any_of(value, [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; }))
+      throw config_error(concat("header ", name, ": has a line break or another control character; expected one line"));
   Exchange state;
   state.request = &request;
   state.sink = &sink;

@@ -25,7 +25,7 @@ class PlainOrigin final : public Origin {
       throw config_error(concat(address, ": names a host; expected ", url.scheme, "://HOST/FOLDER"));
     std::string path;  // as it was typed, but for bytes that no request line may have
     for (const char c : url.path)
-      path += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : percent_encoded({&c, 1}, true);
+      path += static_cast<unsigned char>(c) < 0x80 && c != ' ' ? std::string(1, c) : percent_encoded({&c, 1}, true);
     return {.method = std::move(wish.method),
             .url = concat(url.scheme, "://", url.host, path),
             .headers = std::move(wish.headers)};

@@ -100,8 +100,10 @@ class EmulatedOrigin final : public Origin {
     const int64_t ready_ns = now_ns() + static_cast<int64_t>(speed->delay_ms * 1e6);
     if (!wait_until(ready_ns, request)) return lost();
     const std::string path = request.url.substr(std::string(kUrlBegin).size());
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    if (!file) {
+    std::error_code ignored;  // what cannot be looked at is not there
+    std::ifstream file;
+    if (std::filesystem::is_regular_file(path, ignored)) file.open(path, std::ios::binary | std::ios::ate);
+    if (!file.is_open()) {
       response.attempt.status = 404;
       return response;
     }

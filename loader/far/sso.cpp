@@ -5,11 +5,11 @@
 #include <bit>
 #include <cstdint>
 #include <ctime>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/http.h"
@@ -18,6 +18,7 @@ namespace penstock::detail {
 namespace {
 
 constexpr double kPortalTimeout_s = 5;
+constexpr uint64_t kMostOfToken = 1 << 20;
 constexpr size_t kSha1BlockBytes = 64;
 
 using Sha1State = std::array<uint32_t, 5>;
@@ -51,10 +52,9 @@ Error no_token(const SsoProfile& profile, const std::string& fact) {
 }
 
 std::string token_of(const SsoProfile& profile, const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw no_token(profile, concat("there is no token ", file));
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) throw no_token(profile, concat("there is no token ", file));
+  const auto json = nlohmann::json::parse(read_text(file, kMostOfToken), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || text_of(json, "accessToken").empty())
     throw no_token(profile, concat(file, " has no accessToken"));
   const std::string expires = text_of(json, "expiresAt");
@@ -96,7 +96,8 @@ Credentials keys_by_sso(const SsoProfile& profile, const std::string& folder, co
       .headers = {{"x-amz-sso_bearer_token", token_of(profile, file)}},
       .follows_redirects = false,  // what is asked with is secret
       .connect_timeout_s = kPortalTimeout_s,
-      .stall_timeout_s = kPortalTimeout_s};
+      .stall_timeout_s = kPortalTimeout_s,
+      .total_timeout_s = 2 * kPortalTimeout_s};
   const HttpResponse response = exchange(request);
   if (response.attempt.end != Attempt::End::kAnswered)
     throw config_error(concat(where, ": ", response.problem, "; expected an access key"));

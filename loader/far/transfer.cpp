@@ -139,6 +139,11 @@ class Run {
   /// Compares the head of an answer with what was asked for.
   void open(const HttpResponse& head) {
     is_first_ = false;
+    const std::string encoding = head.header("content-encoding");
+    if (!encoding.empty() && encoding != "identity")
+      throw corrupt_error(concat(wish_.address, ": came with Content-Encoding ", in_quotes(encoding),
+                                 ", which was not asked for; expected the bytes of the file: a server that compresses ",
+                                 "no such files"));
     ContentRange range;
     facts_.is_range = head.attempt.status == 206;
     if (facts_.is_range) {
@@ -149,6 +154,7 @@ class Run {
         return;
       }
       range = *found;
+      if (!range.total) range.total = wish_.byte_count.value_or(kUnknownSize);
     } else {  // a server that knows no ranges sends all of it: what came before is passed over
       range.total = whole_number(head.header("content-length")).value_or(kUnknownSize);
     }
@@ -156,11 +162,11 @@ class Run {
     at_ = range.begin;
     const std::string etag = head.header("etag");
     if (!facts_.etag.empty() && etag != facts_.etag)
-      throw ObjectChanged{concat("its ETag was ", in_quotes(facts_.etag), " and is ", in_quotes(etag))};
+      throw ObjectChanged(wish_.address, concat("its ETag was ", in_quotes(facts_.etag), " and is ", in_quotes(etag)));
     facts_.etag = etag;
     is_html_ = head.header("content-type").starts_with("text/html");
-    facts_.byte_count = range.total;
-    if (range.total != kUnknownSize) set_size(range.total);
+    facts_.byte_count = *range.total;
+    if (facts_.byte_count != kUnknownSize) set_size(facts_.byte_count);
   }
 
   void set_size(uint64_t byte_count) {
@@ -180,12 +186,21 @@ class Run {
       reached_ = stop;
       failures_ = 0;
       has_renewed_ = false;  // keys may end more than once in a long transfer
-      last_byte_ns_ = now_ns();
-      g_last_byte_ns = last_byte_ns_;
-      request_limiter().note_byte();
+      note_progress();
     }
     at_ += bytes.size();
     return at_ <= end();  // an answer that is read to its end leaves its connection for the next request
+  }
+
+  /// Bytes count once they are as many as the least rate wants since those that counted last.
+  void note_progress() {
+    const int64_t now = now_ns();
+    const double wanted = static_cast<double>(now - last_byte_ns_) * 1e-9 * kLeastBytesPerSecond;
+    if (reached_ != end() && static_cast<double>(reached_ - counted_) < wanted) return;
+    counted_ = reached_;
+    last_byte_ns_ = now;
+    g_last_byte_ns = now;
+    request_limiter().note_byte();
   }
 
   /// Waits, renews or throws, by the verdict.
@@ -209,7 +224,7 @@ class Run {
         throw config_error(concat(wish_.address, ": the clock of this machine is not that of the service, which says ",
                                   in_quotes(response.header("date")), "; expected a clock that is set"));
       case Verdict::kRestart:
-        throw ObjectChanged{"the service says that it is another object than before (412)"};
+        throw ObjectChanged(wish_.address, "the service says that it is another object than before (412)");
       case Verdict::kOutOfFiles:
         throw OutOfFiles(wish_.address);
       case Verdict::kMissing:
@@ -267,7 +282,7 @@ class Run {
     if (attempt.end == Attempt::End::kWrongRange)
       return concat("Content-Range is ", in_quotes(range_text_), " for bytes from ", reached_, " on");
     if (attempt.end != Attempt::End::kAnswered && !response.problem.empty()) return shortened(response.problem);
-    if (attempt.end == Attempt::End::kStalled) return concat("no byte after byte ", reached_);
+    if (attempt.end == Attempt::End::kStalled) return concat("fewer than ", kLeastBytesPerSecond, " bytes per second after byte ", counted_);
     if (attempt.end == Attempt::End::kLost) return concat("the connection ended at byte ", reached_);
     return concat("status ", attempt.status, attempt.code.empty() ? "" : " ", attempt.code);
   }
@@ -277,7 +292,7 @@ class Run {
       return config_error(
           concat(wish_.address, ": ", shortened(response.problem),
                  "; expected a certificate that the system trusts, or one of the file in AWS_CA_BUNDLE"));
-    const std::string region = response.header("x-amz-bucket-region");
+    const std::string region = region_text(response.header("x-amz-bucket-region"), response.body);
     if (!region.empty() && region != origin_.region_text())
       return config_error(concat(wish_.address, ": the bucket is in ", region, ", asked as in ", origin_.region_text(),
                                  "; expected AWS_REGION=", region));
@@ -293,14 +308,19 @@ class Run {
   ObjectFacts facts_;
   std::string range_text_;
   uint64_t reached_, at_ = 0, skipped_until_ = 0;  // at_: where the next byte of this answer lies
+  uint64_t counted_ = reached_;                    // the bytes before it came fast enough
   int failures_ = 0;
-  int64_t last_byte_ns_;
+  int64_t last_byte_ns_;  // that counted
   const double patience_s_ = environment_seconds("PENSTOCK_RETRY_TIMEOUT", 300);
   bool is_done_ = false, is_first_ = true, is_wrong_range_ = false, is_on_new_connection_ = false;
   bool has_renewed_ = false, has_set_clock_ = false, is_html_ = false;
 };
 
 }  // namespace
+
+ObjectChanged::ObjectChanged(const std::string& address, const std::string& fact)
+    : Error(ErrorKind::kCorrupt,
+            concat(address, ": changed while it was read: ", fact, "; expected an object that stays")) {}
 
 bool has_host_answered(const std::string& url, const Attempt& attempt) {
   const size_t begin = url.find("://") + 3;
@@ -314,8 +334,7 @@ ObjectFacts transfer(Origin& origin, const TransferWish& wish, const TransferCal
 }
 
 std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, uint64_t most) {
-  std::string fact;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  for (int attempt = 0;; ++attempt) {
     std::vector<uint8_t> bytes;
     const TransferCallbacks callbacks{.sink = [&](uint64_t, std::span<const uint8_t> part, const ObjectFacts& facts) {
       const uint64_t known = facts.byte_count == kUnknownSize ? bytes.size() + part.size() : facts.byte_count;
@@ -326,11 +345,10 @@ std::vector<uint8_t> transfer_whole(Origin& origin, const std::string& address, 
       transfer(origin, {.address = address}, callbacks);
       count_ideal(bytes.size());
       return bytes;
-    } catch (const ObjectChanged& changed) {
-      fact = changed.fact;
+    } catch (const ObjectChanged&) {
+      if (attempt > 0) throw;
     }
   }
-  throw corrupt_error(concat(address, ": changed while it was read: ", fact, "; expected an object that stays"));
 }
 
 bool object_exists(Origin& origin, const std::string& address) {

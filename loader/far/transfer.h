@@ -38,9 +38,10 @@ struct ObjectFacts {
   bool is_range = false;  // the last answer had only what was asked for: the server knows ranges
 };
 
-/// Thrown where the object is another one than before. The caller begins again, once.
-struct ObjectChanged {
-  std::string fact;  // "its ETag was "a" and is "b""
+/// The object is another one than before. The caller begins again, once.
+class ObjectChanged : public Error {
+ public:
+  ObjectChanged(const std::string& address, const std::string& fact);  ///< `fact`: "its ETag was "a" and is "b""
 };
 
 /// There is no such object. `code` is S3's word for it ("NoSuchKey", "NoSuchBucket"), or "".

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <map>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,6 +26,7 @@
 #include "loader/far/retry.h"
 #include "loader/far/transfer.h"
 #include "loader/files/interrupt.h"
+#include "loader/files/sample.h"
 
 namespace penstock::detail {
 namespace {
@@ -124,7 +128,8 @@ class WriteRequest {
   }
 
   Error refusal(const HttpResponse& response) {
-    const std::string region = response.header("x-amz-bucket-region"), source = origin_.credentials_text();
+    const std::string region = region_text(response.header("x-amz-bucket-region"), response.body);
+    const std::string source = origin_.credentials_text();
     if (!region.empty() && region != origin_.region_text())
       return config_error(concat(address_, ": the bucket is in ", region, ", asked as in ", origin_.region_text(),
                                  "; expected AWS_REGION=", region));
@@ -166,6 +171,62 @@ std::string bytes_at(const RegularFile& file, const std::filesystem::path& path,
   return bytes;
 }
 
+/// As services write a crc32c: its four bytes, the highest first, in base64.
+std::string crc_text(uint32_t crc) {
+  constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const uint64_t bits = uint64_t{crc} << 4;  // six digits of six bits
+  std::string text;
+  for (int shift = 30; shift >= 0; shift -= 6) text += kDigits[bits >> shift & 63];
+  return text + "==";
+}
+
+std::span<const uint8_t> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+/// What services have to say of an object that was sent whole or in parts.
+struct SentSums {
+  uint32_t crc = 0, part_crc = 0;  // of all bytes; of the bytes of the crcs of the parts
+  int part_count = 0;
+
+  /// Returns the text of the crc of `part`, which follows the parts before it.
+  std::string add(const std::string& part) {
+    crc = crc32c(as_bytes(part), crc);
+    const uint32_t own = crc32c(as_bytes(part));
+    const std::array<uint8_t, 4> bytes{static_cast<uint8_t>(own >> 24), static_cast<uint8_t>(own >> 16),
+                                       static_cast<uint8_t>(own >> 8), static_cast<uint8_t>(own)};
+    part_crc = crc32c(bytes, part_crc);
+    ++part_count;
+    return crc_text(own);
+  }
+  /// S3 says either of them of what came in parts.
+  bool fits(const std::string& stated) const {
+    return stated == crc_text(crc) || stated == concat(crc_text(part_crc), "-", part_count);
+  }
+};
+
+/// Google's storage has a crc32c of every object, and takes no headers of S3's for it.
+bool takes_checksums(const std::string& address) { return address.starts_with("s3:"); }
+
+/// The crc32c that the service states of an object; "" if it states none.
+std::string stated_crc(const HttpResponse& answer) {
+  for (const auto& part : split(answer.header("x-goog-hash"), ','))
+    if (const size_t at = part.find("crc32c="); at != std::string::npos) return part.substr(at + 7);
+  return answer.header("x-amz-checksum-crc32c");
+}
+
+/// Looks at an object that the service says is stored. Returns what is wrong with it; "" if nothing is.
+std::string stored_problem(Origin& origin, const std::string& address, const FileFacts& facts, const SentSums& sums) {
+  ObjectWish wish{.method = "HEAD"};
+  if (takes_checksums(address)) wish.headers["x-amz-checksum-mode"] = "ENABLED";
+  const auto answer = WriteRequest(origin, address, std::move(wish)).answer();
+  if (answer.attempt.status == 404) return "is not there";
+  const std::string size = answer.header("content-length"), crc = stated_crc(answer);
+  if (whole_number(size) != facts.byte_count) return concat("has ", size.empty() ? "no size" : size + " bytes");
+  if (!crc.empty() && !sums.fits(crc)) return concat("has crc32c ", in_quotes(crc), " and not ", crc_text(sums.crc));
+  return "";
+}
+
 constexpr const char* kNoteEnding = ".upload";
 
 /// Whether the multipart upload is gone. Once, because whoever aborts has waited already. What stays is removed by a
@@ -199,31 +260,38 @@ class MultipartUpload {
   }
 
   void send(std::string bytes) {
+    const int number = sums_.part_count + 1;
+    const std::string crc = sums_.add(bytes);
+    std::map<std::string, std::string> headers{{"content-type", "application/octet-stream"}};
+    if (takes_checksums(address_)) headers["x-amz-checksum-crc32c"] = crc;
     const auto answer = answer_of(origin_, address_,
                                   {.method = "PUT",
-                                   .query = {{"partNumber", concat(etags_.size() + 1)}, {"uploadId", id_}},
-                                   .headers = {{"content-type", "application/octet-stream"}},
+                                   .query = {{"partNumber", concat(number)}, {"uploadId", id_}},
+                                   .headers = std::move(headers),
                                    .body = std::move(bytes)});
-    etags_.push_back(answer.header("etag"));
-    if (etags_.back().empty())
-      throw io_error(concat(address_, ": part ", etags_.size(), " has no ETag; expected one from the service"));
+    const std::string etag = answer.header("etag");
+    if (etag.empty())
+      throw io_error(concat(address_, ": part ", number, " has no ETag; expected one from the service"));
+    parts_ += concat("<Part><PartNumber>", number, "</PartNumber><ETag>", etag, "</ETag>");
+    if (takes_checksums(address_)) parts_ += concat("<ChecksumCRC32C>", crc, "</ChecksumCRC32C>");
+    parts_ += "</Part>";
   }
 
-  void complete(const FileFacts& facts) {
-    std::string list = "<CompleteMultipartUpload>";
-    for (size_t i = 0; i < etags_.size(); ++i)
-      list += concat("<Part><PartNumber>", i + 1, "</PartNumber><ETag>", etags_[i], "</ETag></Part>");
-    const auto answer = WriteRequest(origin_, address_,
-                                     {.method = "POST",
-                                      .query = {{"uploadId", id_}},
-                                      .headers = {{"content-type", "application/xml"}},
-                                      .body = list + "</CompleteMultipartUpload>"},
-                                     kCompletionTimeout_s)
-                            .answer();
+  /// Returns the sums of what was sent.
+  SentSums complete(const FileFacts& facts) {
+    const auto answer =
+        WriteRequest(origin_, address_,
+                     {.method = "POST",
+                      .query = {{"uploadId", id_}},
+                      .headers = {{"content-type", "application/xml"}},
+                      .body = concat("<CompleteMultipartUpload>", parts_, "</CompleteMultipartUpload>")},
+                     kCompletionTimeout_s)
+            .answer();
     // Gone where an earlier attempt succeeded and its answer was lost.
     if (answer.attempt.status == 404 && !is_uploaded(origin_, address_, facts))
       throw io_error(concat(address_, ": ", answer_text(answer), "; expected the multipart upload to be there"));
     forget();
+    return sums_;
   }
 
   void abort() noexcept {
@@ -240,32 +308,50 @@ class MultipartUpload {
   const std::string& address_;
   const std::filesystem::path note_;
   std::string id_;
-  std::vector<std::string> etags_;
+  std::string parts_;  // that were sent, as a list
+  SentSums sums_;
 };
 
-}  // namespace
-
-void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts,
-            const std::filesystem::path& notes) {
+/// Returns the sums of what was sent.
+SentSums send(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts,
+              const std::filesystem::path& notes) {
   const RegularFile opened(file);
   const uint64_t byte_count = facts.byte_count;
   std::map<std::string, std::string> headers{{"content-type", "application/octet-stream"},
                                              {"x-amz-meta-xxh3", facts.xxh3}};
   if (byte_count <= kPartBytes) {
-    answer_of(origin, address,
-              {.method = "PUT", .headers = std::move(headers), .body = bytes_at(opened, file, 0, byte_count)});
-    return;
+    SentSums sums;
+    std::string bytes = bytes_at(opened, file, 0, byte_count);
+    const std::string crc = sums.add(bytes);
+    if (takes_checksums(address)) headers["x-amz-checksum-crc32c"] = crc;
+    answer_of(origin, address, {.method = "PUT", .headers = std::move(headers), .body = std::move(bytes)});
+    return sums;
   }
+  if (takes_checksums(address)) headers["x-amz-checksum-algorithm"] = "CRC32C";
   const uint64_t part_bytes = std::max(kPartBytes, (byte_count + kMostParts - 1) / kMostParts);
   MultipartUpload upload(origin, address, std::move(headers), notes);
   try {
     for (uint64_t at = 0; at < byte_count; at += part_bytes)
       upload.send(bytes_at(opened, file, at, std::min(part_bytes, byte_count - at)));
-    upload.complete(facts);
+    return upload.complete(facts);
   } catch (...) {
     upload.abort();
     throw;
   }
+}
+
+}  // namespace
+
+void upload(Origin& origin, const std::string& address, const std::filesystem::path& file, const FileFacts& facts,
+            const std::filesystem::path& notes) {
+  std::string problem;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const SentSums sums = send(origin, address, file, facts, notes);
+    problem = stored_problem(origin, address, facts, sums);
+    if (problem.empty()) return;
+  }
+  throw io_error(concat(address, ": the service says that it is stored, and it ", problem, ", twice; expected the ",
+                        facts.byte_count, " bytes that were sent"));
 }
 
 void abort_uploads(Origin& origin, const std::string& folder, const std::filesystem::path& notes) {
@@ -273,9 +359,7 @@ void abort_uploads(Origin& origin, const std::string& folder, const std::filesys
   for (const auto& entry : std::filesystem::directory_iterator(notes))
     if (entry.path().extension() == kNoteEnding) found.push_back(entry.path());
   for (const auto& note : found) {
-    const auto id = read_file(note);
-    if (abort_upload(origin, concat(folder, "/", note.stem().string()), {id.begin(), id.end()}))
-      std::filesystem::remove(note);
+    if (abort_upload(origin, concat(folder, "/", note.stem().string()), read_text(note))) std::filesystem::remove(note);
   }
 }
 

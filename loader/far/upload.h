@@ -13,7 +13,9 @@ namespace penstock::detail {
 /// Makes the object at `address` of `file`, with facts.xxh3 as x-amz-meta-xxh3. Up to 8 MiB are sent by one PUT, more
 /// as a multipart upload in parts of 8 MiB (of more where there would be over 10,000), which is aborted if it fails.
 /// Its id is in `notes`/<name of the object>.upload meanwhile, for abort_uploads(). The signature covers the SHA-256 of
-/// every request's body, so that a service refuses what has changed on its way.
+/// every request's body, so that a service refuses what has changed on its way. S3 gets the crc32c of each body as
+/// well, and keeps it. Then the object is looked at: it must have the size that was sent, and the crc32c if the service
+/// states one; otherwise it is sent again, once.
 ///
 /// Each request has a turn of the limit of requests (limiter.h), is tried again by the rules of retry.h, for
 /// PENSTOCK_RETRY_TIMEOUT or AWS_MAX_ATTEMPTS, and is given up within 100 ms when its thread is interrupted

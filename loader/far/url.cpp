@@ -36,7 +36,10 @@ Url Url::parse(std::string_view text) {
   const std::string_view after = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 3);
   const std::string_view host = after.substr(0, after.find('/'));
   const bool is_bucket = text.starts_with("s3:") || text.starts_with("gs:");
-  if (is_bucket ? host.find_first_of("@:") != std::string_view::npos : after.find('@') != std::string_view::npos)
+  const std::string problem = host_problem(host);
+  // With a problem, the @ after a / is that of a password with a / in it.
+  if (is_bucket ? host.find_first_of("@:") != std::string_view::npos
+                : (problem.empty() ? host : after).find('@') != std::string_view::npos)
     throw config_error(
         "address: has a user's name or password before an @; expected https://HOST/FOLDER or s3://BUCKET/FOLDER");
   const auto refuse = [&](const std::string& fact, const char* expected) {
@@ -45,9 +48,10 @@ Url Url::parse(std::string_view text) {
     return config_error(concat(shortened(shown), ": ", fact, "; expected ", expected));
   };
   constexpr const char* kForm = "SCHEME://HOST/FOLDER or s3://BUCKET/FOLDER, with a port of 1 to 65535 if any";
-  if (const auto problem = host_problem(host); !problem.empty()) throw refuse(problem, kForm);
-  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
-    throw refuse("has a space or a control character", "an address");
+  if (!problem.empty()) throw refuse(problem, kForm);
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }) ||
+      host.find(' ') != std::string_view::npos)
+    throw refuse("has a control character, or a space in its host", "an address");
   if (text.find('?') != std::string_view::npos || text.find('#') != std::string_view::npos)
     throw refuse("has a ? or #", "a folder, in whose address files are named after a /");
   Url url;

@@ -89,7 +89,12 @@ class FileHold {
 /// What is known of a file before it is opened, as a manifest says.
 struct FileFacts {
   uint64_t byte_count = 0;
-  std::string xxh3;  // XXH3-128 of its bytes, 32 hex digits
+  std::string xxh3;         // XXH3-128 of its bytes, 32 hex digits
+  std::string sha256 = {};  // 64 hex digits; "" in manifests of earlier versions
+
+  /// The stronger one of the sums that are known: what a copy of the file is known by.
+  const std::string& sum() const { return sha256.empty() ? xxh3 : sha256; }
+  const char* sum_name() const { return sha256.empty() ? "xxh3" : "sha256"; }
 
   bool operator==(const FileFacts&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -51,7 +52,7 @@ void for_each_record(std::string_view text, const std::string& where, const std:
     const Json root = Json::parse(text, see);
     if (!is_object) throw corrupt_error(concat(where, ": no JSON object; expected one"));
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(where, ": not JSON (", shortened(error.what()), "); expected a JSON object"));
+    throw corrupt_error(concat(where, ": not JSON (", json_problem(error.what()), "); expected a JSON object"));
   }
 }
 

@@ -14,7 +14,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr uint64_t kMaxListBytes = uint64_t{1} << 34;
+constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
 constexpr int kMaxDepth = 16;  // of a JSON row
 
 /// A list in memory, and where its rows begin.

@@ -41,7 +41,8 @@ bool is_file(const Source& source, const ListHead& head, uint64_t id) {
   const auto path = head.input / source.path(id);
   if (source.path(id).empty() || !fs::is_regular_file(path)) return false;
   try {
-    return source.read(id).bytes == read_file(path);
+    const auto bytes = source.read(id).bytes;
+    return fs::file_size(path) == bytes.size() && bytes == read_file(path, bytes.size());
   } catch (const Error&) {  // of a broken picture, packing will say so
     return true;
   }

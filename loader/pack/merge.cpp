@@ -180,13 +180,15 @@ Manifest merged_manifest(const std::vector<Found>& parts, const std::vector<Part
   return manifest;
 }
 
+constexpr uint64_t kMostSkippedBytes = uint64_t{1} << 32;
+
 /// Unites the lists of pictures that were left out, in order of their ids.
 void merge_skipped(const std::vector<Found>& parts, const fs::path& folder) {
   std::vector<std::pair<uint64_t, std::string>> lines;
   for (const auto& part : parts) {
     const auto path = part.folder / kSkippedFile;
     if (part.part.skipped_count == 0) continue;
-    for (const auto& line : split(read_text(path), '\n')) {
+    for (const auto& line : split(read_text(path, kMostSkippedBytes), '\n')) {
       if (line.empty()) continue;
       const auto object = detail::parse_strict_json(line, path.string(), 1);
       const auto id = object.find("id");
@@ -240,7 +242,7 @@ void merge(const MergeOptions& options) {
     link_or_copy(shards[i].part->folder / shards[i].entry.file, partial.folder() / manifest.shards[i].file);
   // Nothing is published, and no part removed, before every shard has opened as the manifest says.
   for (const auto& entry : manifest.shards)
-    detail::OpenShard({partial.folder() / entry.file, {entry.byte_count, entry.xxh3}}, manifest, entry);
+    detail::OpenShard({partial.folder() / entry.file, entry.facts()}, manifest, entry);
   merge_skipped(parts, partial.folder());
   write_manifest(partial.folder(), manifest);
   partial.publish(options.force);

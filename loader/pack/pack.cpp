@@ -160,7 +160,8 @@ class Packing {
   uint64_t first_id() const { return options_.part ? options_.part->first_id() : 0; }
 
   std::string given_codebook() const {
-    return options_.codebook.empty() ? "" : detail::hash_text(read_file(options_.codebook));
+    return options_.codebook.empty() ? ""
+                                     : detail::hash_text(read_file(options_.codebook, detail::Codebook::kByteCount));
   }
 
   void report_finished(const std::function<void(const PackProgress&)>& on_progress) {
@@ -235,9 +236,9 @@ class Packing {
       ++done_count_;
     }
     finished.entry.sample_count = finished.tally.sample_count();
-    finished.entry.byte_count = writer.finish();
+    writer.finish();
     const detail::MappedFile written(path);
-    read_from(written, [&] { finished.entry.xxh3 = detail::xxh3_hex(written.bytes()); });
+    read_from(written, [&] { finished.entry.set_facts(detail::facts_of(written.bytes())); });
     if (far_) far_->send(path, finished.entry, stopped);
     partial_->finish(shard, finished);
     if (far_) fs::remove(path);

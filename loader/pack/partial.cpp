@@ -78,7 +78,7 @@ fs::path Partial::state_path(size_t shard) const { return folder_ / concat("fini
 std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string& file) const {
   if (!fs::exists(state_path(shard))) return {};
   try {
-    const auto bytes = read_file(state_path(shard));
+    const auto bytes = read_file(state_path(shard), kMostOfText);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto state = parse_strict_json(text, state_path(shard).string(), 3);
     if (state.at("key").get<std::string>() != key_) return {};
@@ -92,6 +92,7 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
                            .flat_polygon_count = state.at("flat_polygon_count").get<uint64_t>(),
                            .tally = *tally};
     finished.entry.xxh3 = state.at("xxh3").get<std::string>();
+    finished.entry.sha256 = state.at("sha256").get<std::string>();
     if (const auto& id = state.at("first_id"); !id.is_null()) finished.entry.first_id = id.get<uint64_t>();
     for (const auto& [id, reason] : state.at("skipped").get<std::vector<std::pair<uint64_t, std::string>>>())
       finished.skipped.push_back({id, reason});
@@ -130,6 +131,7 @@ void Partial::finish(size_t shard, const FinishedShard& finished) {
   nlohmann::ordered_json state{{"key", key_},
                                {"byte_count", finished.entry.byte_count},
                                {"xxh3", finished.entry.xxh3},
+                               {"sha256", finished.entry.sha256},
                                {"first_id", nullptr},
                                {"skipped", nlohmann::ordered_json::array()},
                                {"transcoded_count", finished.transcoded_count},

@@ -87,7 +87,7 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
 void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
   auto& problems = finding.problems;
   problems.passes("", [&] {
-    const ShardReader shard(path, manifest.fields, {entry.byte_count, entry.xxh3});
+    const ShardReader shard(path, manifest.fields, entry.facts());
     const FileHold held = shard.hold();
     DecodeScratch scratch;
     for (size_t row = 0; row < shard.size(); ++row) check_sample(shard, row, manifest, scratch, finding);
@@ -99,20 +99,20 @@ void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const
   const bool samples_are_whole = problems.count == 0;
   if (!samples_are_whole && problems.is_files_only()) return;  // the whole file would give the same line again
   problems.passes("", [&] {
-    const auto file = files_of(path).map(path, {entry.byte_count, entry.xxh3});
+    const auto file = files_of(path).map(path, entry.facts());
     const FileHold held(*file);
     if (file->bytes().size() != entry.byte_count) {
       throw corrupt_error(concat(path.string(), ": ", file->bytes().size(), " bytes; expected ", entry.byte_count,
                                  ", as the manifest says"));
     }
     std::string found;
-    read_from(*file, [&] { found = detail::xxh3_hex(file->bytes()); });
-    if (found == entry.xxh3) return;
-    throw corrupt_error(concat(path.string(), ": xxh3 is ", found, ", the manifest says ", entry.xxh3,
-                               samples_are_whole
-                                   ? "; every sample is as packed, so the change is in the header or the padding"
-                                   : "; what changed is named above",
-                               "; pack it again"));
+    read_from(*file, [&] { found = detail::sum_of(file->bytes(), entry.facts()); });
+    if (found == entry.facts().sum()) return;
+    throw corrupt_error(concat(
+        path.string(), ": ", entry.facts().sum_name(), " is ", found, ", the manifest says ", entry.facts().sum(),
+        samples_are_whole ? "; every sample is as packed, so the change is in the header or the padding"
+                          : "; what changed is named above",
+        "; pack it again"));
   });
 }
 

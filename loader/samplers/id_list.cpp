@@ -16,11 +16,12 @@ namespace penstock {
 namespace {
 
 constexpr int kMaxDepth = 8;  // of the JSON of a line
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr const char* kSpaces = " \t\r";
 
 /// Calls body(line without spaces around it, "FILE, line 3") for each line that is not empty.
 void for_each_line(const std::string& path, const std::function<void(std::string_view, const std::string&)>& body) {
-  const std::string text = read_text(path);
+  const std::string text = read_text(path, kMostBytes);
   size_t number = 0;
   for (size_t begin = 0; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());

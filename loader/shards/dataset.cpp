@@ -53,7 +53,7 @@ void expect_shards(const std::filesystem::path& folder, const Manifest& manifest
   for (size_t number = static_cast<size_t>(share.rank); number < manifest.shards.size();
        number += static_cast<size_t>(share.world_size)) {
     const auto& entry = manifest.shards[number];
-    files.push_back({folder / entry.file, {entry.byte_count, entry.xxh3}});
+    files.push_back({folder / entry.file, entry.facts()});
   }
   files_of(folder).expect(files);
 }
@@ -94,7 +94,10 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
   }
   const std::string expected = splits.empty() ? "a data set or a split's folder, as shardprep writes them"
                                               : concat("split ", join(splits, " or "), ", as is there");
-  throw io_error(concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected));
+  const bool is_encoded = !is_local(folder) && folder.string().find('%') != std::string::npos;
+  throw io_error(
+      concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected,
+             is_encoded ? "; names in s3:// and gs:// are typed as they are, with a space and not %20" : ""));
 }
 
 /// class_problem() of the split test in `split_folder` and the splits beside it that are trained on.

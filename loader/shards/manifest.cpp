@@ -21,6 +21,7 @@ using nlohmann::json;
 
 constexpr const char* kFileName = "manifest.json";
 constexpr uint64_t kMostShardBytes = uint64_t{1} << 62;  // sums with what is kept beside a shard cannot wrap
+constexpr uint64_t kMostManifestBytes = 100'000'000;     // 400,000 shards; parsed it takes five times as much
 constexpr int kMaxManifestDepth = 5;                     // manifest, fields, field, pairs, pair
 
 /// Typed access to one object of the manifest, with errors that name file and key.
@@ -109,9 +110,12 @@ Manifest::Shard read_shard(const json& entry, const std::string& where) {
   const bool is_plain_name = !shard.file.empty() && shard.file != "." && shard.file != ".." &&
                              shard.file.find('/') == std::string::npos && shard.file.find('\0') == std::string::npos;
   if (!is_plain_name) throw fields.unexpected("file", "the name of a file inside the split's folder");
-  const bool is_checksum =
-      shard.xxh3.size() == 32 && shard.xxh3.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_checksum) throw fields.unexpected("xxh3", "32 hex digits");
+  const auto is_hex = [](const std::string& sum, size_t digits) {
+    return sum.size() == digits && sum.find_first_not_of("0123456789abcdef") == std::string::npos;
+  };
+  if (!is_hex(shard.xxh3, 32)) throw fields.unexpected("xxh3", "32 hex digits");
+  if (fields.has("sha256")) shard.sha256 = fields.text("sha256");
+  if (fields.has("sha256") && !is_hex(shard.sha256, 64)) throw fields.unexpected("sha256", "64 hex digits");
   return shard;
 }
 
@@ -151,7 +155,10 @@ std::string Manifest::label_range() const {
 
 Manifest read_manifest(const std::filesystem::path& split_folder) {
   const auto path = split_folder / kFileName;
-  const auto bytes = files_of(path).open(path)->contents();
+  const auto file = files_of(path).open(path);
+  if (file->size() > kMostManifestBytes)
+    throw corrupt_error(concat(path.string(), ": ", file->size(), " bytes; expected at most ", kMostManifestBytes));
+  const auto bytes = file->contents();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const json object = detail::parse_strict_json(text, path.string(), kMaxManifestDepth);
   const Fields fields(object, path.string());
@@ -221,6 +228,7 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                                                        {"sample_count", shard.sample_count},
                                                                        {"byte_count", shard.byte_count},
                                                                        {"xxh3", shard.xxh3}});
+    if (!shard.sha256.empty()) entry["sha256"] = shard.sha256;
     if (shard.first_id) entry["first_id"] = *shard.first_id;
   }
   write_text(split_folder / kFileName, json_text(object, 2) + "\n");

@@ -9,6 +9,7 @@
 
 #include "augment/transform.h"
 #include "loader/files/field.h"
+#include "loader/files/files.h"
 
 namespace penstock {
 
@@ -22,6 +23,10 @@ struct Manifest {
     // Id of the first sample, by which opening notices that shards were exchanged; nothing for a shard without samples,
     // and in manifests of earlier versions.
     std::optional<uint64_t> first_id = {};
+    std::string sha256 = {};  // of the file, 64 hex digits; "" in manifests of earlier versions
+
+    FileFacts facts() const { return {byte_count, xxh3, sha256}; }
+    void set_facts(const FileFacts& facts) { byte_count = facts.byte_count, xxh3 = facts.xxh3, sha256 = facts.sha256; }
   };
 
   static constexpr int kFormatVersion = 1;

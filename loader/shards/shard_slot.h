@@ -53,7 +53,7 @@ class ShardSlot {
   /// Where the shard is, and what the manifest says of its file.
   ExpectedFile expected() const {
     const auto& entry = split_->manifest.shards[number_];
-    return {split_->folder / entry.file, {entry.byte_count, entry.xxh3}};
+    return {split_->folder / entry.file, entry.facts()};
   }
   const Manifest& manifest() const { return split_->manifest; }
   const Manifest::Shard& entry() const { return split_->manifest.shards[number_]; }

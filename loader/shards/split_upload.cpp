@@ -50,7 +50,7 @@ SplitUpload::~SplitUpload() {
 }
 
 bool SplitUpload::has(const Manifest::Shard& entry) const {
-  return files_of(folder_).is_uploaded(folder_ / entry.file, {entry.byte_count, entry.xxh3});
+  return files_of(folder_).is_uploaded(folder_ / entry.file, entry.facts());
 }
 
 void SplitUpload::begin_to_replace() {
@@ -91,12 +91,17 @@ void SplitUpload::send(const fs::path& file, const Manifest::Shard& entry, const
   const InterruptScope::Check is_over = [&] { return stopped.load(); };
   const InterruptScope scope(is_over);
   begin_to_replace();
-  if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, {entry.byte_count, entry.xxh3}, staging_);
+  if (!has(entry)) files_of(folder_).upload(folder_ / entry.file, file, entry.facts(), staging_);
 }
 
+/// It is read back, because without it, or with another manifest, there is no set, and a service need not state a sum.
 void SplitUpload::send_text(const fs::path& file) {
-  const auto bytes = read_file(file);
-  files_of(folder_).upload(folder_ / file.filename(), file, {bytes.size(), xxh3_hex(bytes)}, staging_);
+  const auto bytes = read_file(file, UINT64_MAX);
+  const fs::path to = folder_ / file.filename();
+  files_of(folder_).upload(to, file, facts_of(bytes), staging_);
+  if (files_of(folder_).open(to)->contents() != bytes)
+    throw io_error(concat(to.string(), ": the service has stored other bytes than the ", bytes.size(),
+                          " that were sent; expected these: pack again"));
 }
 
 void SplitUpload::publish(const fs::path& local, const std::string& list, const std::function<void()>& on_wait) {

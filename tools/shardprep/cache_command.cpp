@@ -17,7 +17,7 @@ void print_all(const std::vector<CachedShard>& shards, const char* what) {
   uint64_t total = 0;
   for (const auto& shard : shards) {
     total += shard.byte_count;
-    std::printf("%s  %-7s  %-6s  %s\n", shard.xxh3.c_str(), shard.is_whole ? "whole" : "partial",
+    std::printf("%s  %-7s  %-6s  %s\n", shard.sum.c_str(), shard.is_whole ? "whole" : "partial",
                 shard.is_in_use ? "in use" : "", byte_text(shard.byte_count).c_str());
   }
   std::printf("%s: %s%s, %s\n", cache_folder().c_str(), count_text(shards.size(), "shard").c_str(), what,

@@ -42,7 +42,7 @@ void cache_whole(CacheFolder& folder, int number, Evicts evicts = Evicts::kAny) 
 
 std::vector<std::string> cached_names(const CacheFolder& folder) {
   std::vector<std::string> names;
-  for (const auto& shard : folder.list()) names.push_back(shard.xxh3.substr(30));
+  for (const auto& shard : folder.list()) names.push_back(shard.sum.substr(30));
   return names;
 }
 

@@ -22,6 +22,7 @@ TEST(UrlTest, HasSchemeHostAndPath) {
   EXPECT_EQ(url.path, "/a/b%20c");
   EXPECT_EQ(Url::parse("s3://bucket").path, "/");
   EXPECT_EQ(Url::parse("s3://bucket/user@host/k").path, "/user@host/k");
+  EXPECT_EQ(Url::parse("https://host:8080/x@1/my set").path, "/x@1/my set");
 }
 
 TEST(UrlTest, RefusesWhatNamesNoFolder) {

@@ -17,6 +17,20 @@ TEST(Sha256Test, GivesTheSumsOfItsStandard) {  // FIPS 180-4, and the examples t
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST(Sha256Test, IsTheSameInPiecesAndWithoutInstructions) {
+  std::vector<uint8_t> bytes(3'000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * i >> 3);
+  for (const size_t byte_count : {0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 3'000}) {
+    const auto whole = std::span<const uint8_t>(bytes).first(byte_count);
+    const std::string expected = facts_of(whole).sha256;
+    for (const size_t piece : {1, 7, 64, 100}) {
+      Sha256Sum sum(/*may_use_instructions=*/piece == 7);
+      for (size_t at = 0; at < byte_count; at += piece) sum.add(whole.subspan(at, std::min(piece, byte_count - at)));
+      EXPECT_EQ(hex_of(sum.finish()), expected) << byte_count << " bytes by " << piece;
+    }
+  }
+}
+
 TEST(SsoTest, NamesATokenByTheSumOfItsSession) {  // FIPS 180-4, and the examples that NIST published with it
   EXPECT_EQ(sso_token_name(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
   EXPECT_EQ(sso_token_name("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");

@@ -93,7 +93,7 @@ class FilesTest : public testing::Test {
       pack({.source = "digits(count=90)", .input = {}, .split = split, .output = local_, .shard_count = kShards});
     for (const auto& entry : fs::recursive_directory_iterator(local_))
       if (entry.is_regular_file())
-        kept_.files["kept:set/" + fs::relative(entry.path(), local_).string()] = read_file(entry.path());
+        kept_.files["kept:set/" + fs::relative(entry.path(), local_).string()] = read_file(entry.path(), kMostOfText);
   }
   ~FilesTest() override { kept = nullptr; }
 
@@ -190,7 +190,7 @@ TEST_F(FilesTest, ClassesAreComparedWithTheSplitBeside) {
   Manifest manifest = read_manifest("kept:set/test");
   std::swap(manifest.class_names[3], manifest.class_names[4]);
   write_manifest(local_ / "test", manifest);
-  kept_.files.at("kept:set/test/manifest.json") = read_file(local_ / "test/manifest.json");
+  kept_.files.at("kept:set/test/manifest.json") = read_file(local_ / "test/manifest.json", kMostOfText);
   for (const auto& open : std::vector<std::function<void()>>{[] { Dataset::open("kept:set", "test"); },
                                                              [] { Dataset::open("kept:set/test"); }})
     EXPECT_EQ(message_of(ErrorKind::kConfig, open),
@@ -204,7 +204,7 @@ TEST_F(FilesTest, UnpackWritesTheSameFiles) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / "expected")) {
     if (!entry.is_regular_file()) continue;
     const fs::path twin = folder_.path() / "found" / fs::relative(entry.path(), folder_.path() / "expected");
-    EXPECT_EQ(read_file(entry.path()), read_file(twin)) << twin;
+    EXPECT_EQ(read_file(entry.path(), kMostOfText), read_file(twin, kMostOfText)) << twin;
     ++count;
   }
   EXPECT_EQ(count, 90U);

@@ -166,11 +166,11 @@ TEST(ReadFileTest, GivesTheBytesOfRegularFilesAlone) {
   const Bytes bytes{1, 2, 3};
   write_bytes(folder / "a", bytes);
   write_bytes(folder / "empty", Bytes{});
-  EXPECT_EQ(read_file(folder / "a"), bytes);
-  EXPECT_EQ(read_file(folder / "empty"), Bytes{});
-  EXPECT_THAT(error_of([&] { read_file(folder.path()); }),
+  EXPECT_EQ(read_file(folder / "a", kMostOfText), bytes);
+  EXPECT_EQ(read_file(folder / "empty", kMostOfText), Bytes{});
+  EXPECT_THAT(error_of([&] { read_file(folder.path(), kMostOfText); }),
               testing::AllOf(StartsWith("3 "), HasSubstr("not a regular file")));
-  EXPECT_THAT(error_of([&] { read_file(folder / "b"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { read_file(folder / "b", kMostOfText); }), HasSubstr("No such file"));
 }
 
 // digits --------------------------------------------------------------------------------------------------------------
