@@ -9,6 +9,7 @@
 #include "core/json_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
+#include "loader/files/strict_json.h"
 #include "tools/train/earlier_flags.h"
 #include "tools/train/flags.h"
 #include "tools/train/toml_text.h"
@@ -22,6 +23,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFlag = "--config";
+constexpr uint64_t kMostBytes = 1 << 20;
+constexpr int kMostDepth = 8;
 
 // What one start of one rank is told, and no other run.
 const std::set<std::string> kNotTaken{"out", "force", "repack", "resume", "rank", "world-size", "dist-url"};
@@ -31,16 +34,17 @@ const std::set<std::string> kNotTaken{"out", "force", "repack", "resume", "rank"
 }
 
 json read_config(const std::string& path) {
-  const std::string text = read_text(path);
+  const std::string text = read_text(path, kMostBytes);
   try {
     if (path.ends_with(".toml")) return json::parse(json_of_toml(text));
+    detail::check_json_depth(text, concat(kFlag, " ", path), kMostDepth);
     auto config = json::parse(text);
     if (!config.is_object()) refuse(path, concat("holds a JSON ", config.type_name(), "; expected an object of flags"));
     return config;
   } catch (const toml_error& error) {
     refuse(path, concat(shortened(error.what()), "; expected TOML, a flag per line as in lr = 0.1"));
   } catch (const json::exception& error) {  // a number may be too large as well
-    refuse(path, concat(shortened(error.what()), "; expected a JSON object as in options.json"));
+    refuse(path, concat(json_problem(error.what()), "; expected a JSON object as in options.json"));
   }
 }
 

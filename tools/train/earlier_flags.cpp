@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/options/flag_table.h"
@@ -73,8 +74,8 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
         add_flag(flag.name, json.at(flag.name), flags);
     }
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt_error(
-        concat((folder / "options.json").string(), ": ", shortened(error.what()), "; expected the options of a run"));
+    throw corrupt_error(concat((folder / "options.json").string(), ": ", json_problem(error.what()),
+                               "; expected the options of a run"));
   }
   return flags;
 }

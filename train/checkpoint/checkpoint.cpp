@@ -7,11 +7,13 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/text.h"
+#include "loader/files/strict_json.h"
 
 namespace penstock {
 namespace {
 
 constexpr const char* kKey = "penstock";
+constexpr int kMostDepth = 8;  // of its JSON
 constexpr const char* kModelPrefix = "model.";
 constexpr const char* kAveragePrefix = "average.";
 
@@ -22,12 +24,25 @@ nlohmann::json to_json(const PlateauState& state) {
           {"cooldown", state.cooldown}};
 }
 
+/// The value of a key that every checkpoint has.
+template <class Value>
+void take(const nlohmann::json& json, const char* key, Value& value) {
+  const auto found = json.find(key);
+  if (found == json.end())
+    throw corrupt_error(concat("no key ", in_quotes(key), "; expected what --save-every writes"));
+  try {
+    found->get_to(value);
+  } catch (const nlohmann::json::exception& error) {
+    throw corrupt_error(concat(key, " is ", shortened(json_text(*found)), ", and its ", json_problem(error.what())));
+  }
+}
+
 PlateauState plateau_from(const nlohmann::json& json) {
   PlateauState state;
-  json.at("factor").get_to(state.factor);
+  take(json, "factor", state.factor);
   if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
-  json.at("bad_epochs").get_to(state.bad_epochs);
-  json.at("cooldown").get_to(state.cooldown);
+  take(json, "bad_epochs", state.bad_epochs);
+  take(json, "cooldown", state.cooldown);
   if (!(state.factor >= 0 && state.factor <= 1) || state.bad_epochs < 0 || state.cooldown < 0)
     throw corrupt_error(
         concat("plateau is ", json_text(json), "; expected a factor of 0 to 1, and epochs of 0 or more"));
@@ -84,26 +99,26 @@ nlohmann::json to_json(const CheckpointInfo& info) {
 CheckpointInfo info_from(const nlohmann::json& json) {
   CheckpointInfo info;
   auto& position = info.position;
-  json.at("arch").get_to(info.arch);
-  json.at("channels").get_to(info.shape.channels);
-  json.at("height").get_to(info.shape.height);
-  json.at("width").get_to(info.shape.width);
-  json.at("classes").get_to(info.shape.classes);
-  json.at("epoch").get_to(position.epoch);
-  json.at("batch").get_to(position.batch);
-  json.at("step").get_to(position.step);
-  json.at("loss_sum").get_to(position.loss_sum);
-  json.at("correct_count").get_to(position.correct_count);
-  json.at("sample_count").get_to(position.sample_count);
+  take(json, "arch", info.arch);
+  take(json, "channels", info.shape.channels);
+  take(json, "height", info.shape.height);
+  take(json, "width", info.shape.width);
+  take(json, "classes", info.shape.classes);
+  take(json, "epoch", position.epoch);
+  take(json, "batch", position.batch);
+  take(json, "step", position.step);
+  take(json, "loss_sum", position.loss_sum);
+  take(json, "correct_count", position.correct_count);
+  take(json, "sample_count", position.sample_count);
   if (!json.at("best_accuracy").is_null()) position.best_accuracy = json.at("best_accuracy").get<double>();
-  json.at("seed").get_to(info.seed);
-  json.at("batch_size").get_to(info.batch_size);
-  json.at("shuffle").get_to(info.shuffle);
-  json.at("tail").get_to(info.tail);
-  json.at("dataset_size").get_to(info.dataset_size);
-  json.at("world_size").get_to(info.world_size);
-  json.at("threads").get_to(info.threads);
-  json.at("augment").get_to(info.augment);
+  take(json, "seed", info.seed);
+  take(json, "batch_size", info.batch_size);
+  take(json, "shuffle", info.shuffle);
+  take(json, "tail", info.tail);
+  take(json, "dataset_size", info.dataset_size);
+  take(json, "world_size", info.world_size);
+  take(json, "threads", info.threads);
+  take(json, "augment", info.augment);
   info.optimizer = json.value("optimizer", info.optimizer);
   info.average = json.value("average", info.average);
   if (json.contains("plateau")) position.plateau = plateau_from(json.at("plateau"));
@@ -129,13 +144,14 @@ CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::st
                                "--save-every wrote (weights alone go to --pretrained)"));
   }
   try {
+    detail::check_json_depth(found->second, "checkpoint metadata", kMostDepth);
     const auto json = nlohmann::json::parse(found->second);
     const int version = json.at("format_version").get<int>();
     if (version != CheckpointInfo::kFormatVersion)
       throw corrupt_error(concat("format version is ", version, "; expected ", CheckpointInfo::kFormatVersion));
     return info_from(json);
   } catch (const std::exception& error) {
-    throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", shortened(error.what())));
+    throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", json_problem(error.what())));
   }
 }
 

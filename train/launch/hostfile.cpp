@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <numeric>
 #include <optional>
 #include <sstream>
 
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "core/whole_number.h"
 
@@ -16,24 +16,21 @@ namespace penstock {
 namespace {
 
 constexpr int kMaxNodes = 1 << 20;
-constexpr size_t kMostFileBytes = 1 << 20;  // 30,000 hosts and more; --hostfile /dev/zero never ends
+constexpr size_t kMostFileBytes = 1 << 20;  // 30,000 hosts and more
 
 std::optional<int> number_in(const std::string& text) {
   const auto number = whole_number(text);
   return number && *number >= 0 ? number : std::nullopt;
 }
 
-/// The whole file. Throws io_error and config_error.
+/// The whole file. Throws io_error and corrupt_error.
 std::string read_whole(const std::string& where, const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) throw errno_error(where, "expected a file with lines such as worker-0 slots=4");
-  std::string text(kMostFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMostFileBytes)
-    throw config_error(
-        concat(where, ": more than ", kMostFileBytes, " bytes; expected a file with lines such as worker-0 slots=4"));
-  return text;
+  try {
+    return read_text(path, kMostFileBytes);
+  } catch (const Error& error) {  // which names the path alone
+    throw Error(error.kind(), concat(where.substr(0, where.size() - path.string().size()), error.what(),
+                                     ", with lines such as worker-0 slots=4"));
+  }
 }
 
 /// A name goes into the command line of ssh, where one that begins with a dash would be an option. `@` and `:` separate

@@ -71,7 +71,7 @@ void add_arrow(Lines& lines, const TraceArrow& arrow, int rank, size_t lane, int
 bool add_part(Lines& lines, const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return false;
-  std::istringstream file(read_text(path));
+  std::istringstream file(read_text(path, kMostOfLog));
   std::string line;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] != '{') continue;  // the brackets of the array

@@ -10,6 +10,7 @@
 #include "core/json_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
+#include "loader/files/strict_json.h"
 #include "train/options/flag_table.h"
 
 namespace penstock {
@@ -18,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "options.json";
+constexpr uint64_t kMostOptionsBytes = 1 << 20;
+constexpr int kMostDepth = 8;  // of its JSON
 constexpr const char* kEncodedKey = "percent-encoded";
 
 bool is_utf8(const std::string& text) {
@@ -77,13 +80,14 @@ std::string to_json(const TrainOptions& options) {
 
 nlohmann::json read_options(const fs::path& folder) {
   const fs::path path = folder / kFileName;
-  const std::string text = read_text(path);
+  const std::string text = read_text(path, kMostOptionsBytes);
+  detail::check_json_depth(text, path.string(), kMostDepth);
   try {
     auto json = nlohmann::json::parse(text);
     text_in(json.at("data"));  // every version's options have this key
     return json;
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; expected the options of a run"));
+    throw corrupt_error(concat(path.string(), ": ", json_problem(error.what()), "; expected the options of a run"));
   }
 }
 

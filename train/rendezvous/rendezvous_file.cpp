@@ -30,6 +30,8 @@ std::filesystem::path path_of_check_in(const std::filesystem::path& path, int ra
 
 /// The bytes of a file, no more than kMostBytes + 1: file:///dev/zero never ends.
 std::string begin_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return "";  // opening a pipe would wait for a writer
   std::ifstream file(path);
   std::string text(kMostBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

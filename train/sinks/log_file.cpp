@@ -21,7 +21,7 @@ namespace {
 std::string kept_lines(const std::filesystem::path& path, int64_t resumed_step,
                        const std::function<int64_t(const std::string&)>& step_of) {
   std::error_code ignored;  // a link that leads nowhere is replaced
-  std::istringstream content(std::filesystem::exists(path, ignored) ? read_text(path) : std::string());
+  std::istringstream content(std::filesystem::exists(path, ignored) ? read_text(path, kMostOfLog) : std::string());
   std::string kept, line;
   while (std::getline(content, line))
     if (!content.eof() && step_of(line) <= resumed_step) kept += line + "\n";

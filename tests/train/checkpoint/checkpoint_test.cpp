@@ -154,6 +154,23 @@ TEST(CheckpointTest, AnotherFormatVersionIsNamed) {
   EXPECT_NE(message.find("format version is 9; expected 1"), std::string::npos) << message;
 }
 
+TEST(CheckpointTest, AKeyThatLacksOrIsOfAnotherTypeIsNamed) {
+  const TemporaryFolder folder("checkpoint-keys");
+  const auto path = folder.path() / "c.safetensors";
+  const auto said = [&](const std::string& metadata) {
+    write_tensors(path, some_state(), {{"penstock", metadata}});
+    return message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(path); });
+  };
+  EXPECT_NE(said("{}").find("checkpoint metadata: has no key \"format_version\""), std::string::npos) << said("{}");
+  const std::string no_arch = said("{\"format_version\": 1}");
+  EXPECT_NE(no_arch.find("checkpoint metadata: no key \"arch\"; expected what --save-every writes"), std::string::npos)
+      << no_arch;
+  const std::string other = said("{\"format_version\": 1, \"arch\": [7]}");
+  EXPECT_NE(other.find("checkpoint metadata: arch is [7]"), std::string::npos) << other;
+  EXPECT_NE(said("{\"format_version\": 1e999}").find("has the number 1e999, which is too large"), std::string::npos);
+  EXPECT_NE(said(std::string(50, '[')).find("JSON nested deeper than 8"), std::string::npos);
+}
+
 TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {
   const auto arch = message_of(ErrorKind::kConfig, [] {
     check_same_model("f", some_info(), "resnet18", {1, 28, 28, 10});

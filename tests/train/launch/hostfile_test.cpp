@@ -48,7 +48,7 @@ TEST_F(HostfileTest, BadLinesAreNamed) {
   EXPECT_THAT(message_of(ErrorKind::kIo, [] { read_hostfile("/nowhere"); }),
               HasSubstr("--hostfile /nowhere: No such file"));
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { read_hostfile("/dev/zero"); }),
-            "--hostfile /dev/zero: more than 1048576 bytes; expected a file with lines such as worker-0 slots=4");
+            "--hostfile /dev/zero: not a regular file; expected one, with lines such as worker-0 slots=4");
 }
 
 TEST_F(HostfileTest, IncludeAndExcludeAreThoseOfDeepSpeed) {

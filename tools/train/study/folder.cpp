@@ -11,6 +11,7 @@
 #include "core/json_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
+#include "loader/files/strict_json.h"
 #include "train/options/options_file.h"
 #include "train/run/run_folder.h"
 
@@ -19,10 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormat = 1;  // format of study.json
+constexpr int kFormat = 1;     // format of study.json
+constexpr int kMostDepth = 8;  // of its JSON
 
 std::vector<std::string> read_arguments(const fs::path& path) {
   const std::string text = read_text(path);
+  detail::check_json_depth(text, path.string(), kMostDepth);
   try {
     const auto json = nlohmann::json::parse(text);
     if (json.at("format") != kFormat)
@@ -33,7 +36,7 @@ std::vector<std::string> read_arguments(const fs::path& path) {
     return arguments;
   } catch (const nlohmann::json::exception& error) {
     throw corrupt_error(
-        concat(path.string(), ": ", shortened(error.what()), "; expected a study's command, or a new --out"));
+        concat(path.string(), ": ", json_problem(error.what()), "; expected a study's command, or a new --out"));
   }
 }
 

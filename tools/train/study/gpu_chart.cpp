@@ -22,7 +22,7 @@ struct GpuRow {
 };
 
 std::vector<GpuRow> read_gpu_rows(const std::filesystem::path& csv) {
-  std::istringstream file(read_text(csv));
+  std::istringstream file(read_text(csv, kMostOfLog));
   std::string line;
   std::getline(file, line);  // the names of the columns
   std::vector<GpuRow> rows;

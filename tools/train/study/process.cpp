@@ -96,7 +96,7 @@ ProcessEnd run_process(const std::vector<std::string>& words, const std::filesys
 }
 
 std::string last_line(const std::filesystem::path& path) {
-  std::istringstream file(read_text(path));
+  std::istringstream file(read_text(path, kMostOfLog));
   std::string last;
   for (std::string line; std::getline(file, line);)
     if (line.find_first_not_of(" \t") != std::string::npos) last = line;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
@@ -28,7 +29,7 @@ Json read_summary(const fs::path& folder) {
   try {
     json = Json::parse(text);
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()),
+    throw corrupt_error(concat(path.string(), ": ", json_problem(error.what()),
                                "; expected a summary of a run, delete it to repeat the run"));
   }
   if (const auto format = json.value("format", 1); format != kSummaryFormat)
@@ -231,7 +232,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       results.rows.push_back(std::move(result));
       if (i == 0) results.setting = setting_text(repeats.back().at("configuration"), options);
     } catch (const Json::exception& error) {
-      throw corrupt_error(concat((folders[i].back() / "summary.json").string(), ": ", shortened(error.what()),
+      throw corrupt_error(concat((folders[i].back() / "summary.json").string(), ": ", json_problem(error.what()),
                                  "; expected a summary of a run, delete it to repeat the run"));
     }
   }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "tools/train/study/html_text.h"
@@ -122,7 +123,7 @@ std::string gap_svg(const Gap& gap, double begin_x, double end_x, double y) {
 }  // namespace
 
 Timeline read_timeline(const std::filesystem::path& trace) {
-  const std::string text = read_text(trace);
+  const std::string text = read_text(trace, kMostOfLog);
   Timeline timeline;
   try {
     auto tracks = read_tracks(Json::parse(text).at("traceEvents"), timeline);
@@ -143,7 +144,7 @@ Timeline read_timeline(const std::filesystem::path& trace) {
     timeline.lanes = std::move(loaders);
     timeline.lanes.push_back(std::move(trainer));
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(trace.string(), ": ", shortened(error.what()), "; expected a Chrome trace"));
+    throw corrupt_error(concat(trace.string(), ": ", json_problem(error.what()), "; expected a Chrome trace"));
   }
   for (auto& lane : timeline.lanes) {
     cut(lane.bars, timeline);

@@ -9,6 +9,7 @@
 #include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/files/strict_json.h"
 
 namespace penstock::detail {
 
@@ -29,7 +30,26 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineCosts, setting, cores, passes, activat
 
 namespace {
 
-constexpr int kFormat = 4;
+constexpr int kFormat = 4, kMostDepth = 12;
+
+/// The largest number that a key may have: seconds that nobody measures, or bytes that nobody has. With costs so far
+/// apart that their sums lose one of them, a simulation would not end.
+double most_of(const std::string& key) {
+  for (const char* seconds : {"alone", "beside", "in_turn", "seconds", "skew", "gather_skew"})
+    if (key == seconds) return 1e4;
+  return key == "seconds_per_byte" ? 1 : key.ends_with("bytes") ? 1e15 : 1e6;
+}
+
+/// `key` is that of the value or of the list that it is in.
+void check_numbers(const Json& value, const std::string& key, const std::string& where) {
+  for (const auto& [inner_key, inner] : value.items())
+    if (value.is_structured()) check_numbers(inner, value.is_object() ? inner_key : key, where);
+  if (!value.is_number()) return;
+  const double most = most_of(key), number = value.get<double>();
+  if (number < (key.ends_with("bytes") ? -most : 0) || number > most)
+    throw corrupt_error(concat(where, ": ", key, " is ", value.dump(), "; expected at most ", most,
+                               key.ends_with("bytes") ? "" : ", and 0 or more"));
+}
 
 /// `low` and `high` were measured; never less than nothing.
 Work between(const Work& low, const Work& high, double place) {
@@ -137,7 +157,9 @@ std::string to_json(const MachineCosts& costs) {
 
 MachineCosts costs_from_json(const std::string& text, const std::string& where) {
   try {
+    check_json_depth(text, where, kMostDepth);
     const auto json = Json::parse(text);
+    check_numbers(json, "", where);
     if (const auto format = json.at("format").get<int>(); format != kFormat)
       throw corrupt_error(concat(where, ": is of format ", format, "; expected ", kFormat));
     auto costs = json.get<MachineCosts>();
@@ -154,7 +176,7 @@ MachineCosts costs_from_json(const std::string& text, const std::string& where) 
                                    " blocks; expected 1 row or more and ", blocks));
     return costs;
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(where, ": ", shortened(error.what()), "; expected what --save-machine writes"));
+    throw corrupt_error(concat(where, ": ", json_problem(error.what()), "; expected what --save-machine writes"));
   }
 }
 

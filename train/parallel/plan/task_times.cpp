@@ -31,7 +31,10 @@ class TaskRun {
   }
 
   std::vector<TaskTime> run() {
-    while (begun_ < tasks_.size() || !running_.empty()) {
+    for (uint64_t events = 0; begun_ < tasks_.size() || !running_.empty(); ++events) {
+      if (events > kMostEventsPerTask * (tasks_.size() + 1))
+        throw config_error(concat("plan-modes: the simulation of ", tasks_.size(), " tasks has not ended after ",
+                                  events, " events; expected a --machine with costs that were measured"));
       begin_tasks();
       const double next = next_event();
       if (next == kNever) throw bug_error(concat("plan: ", tasks_.size() - begun_, " tasks wait for ever"));
@@ -42,6 +45,7 @@ class TaskRun {
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr uint64_t kMostEventsPerTask = 10'000;
 
   struct Stream {
     std::vector<size_t> tasks;

@@ -83,6 +83,11 @@ TEST(MachineCostsTest, AFileThatIsNoneIsRefusedInOneLine) {
     return std::string("nothing");
   };
   EXPECT_THAT(said("{"), testing::StartsWith("m.json: "));
+  auto dear = costs_of({pass_of(4, 5)});
+  dear.load = Work::of(1e308);
+  EXPECT_THAT(said(to_json(dear)),
+              testing::StartsWith("m.json: alone is 1e+308; expected at most 10000, and 0 or more"));
+  EXPECT_THAT(said(std::string(20, '[')), testing::StartsWith("m.json: JSON nested deeper than 12"));
   EXPECT_THAT(said(R"({"format": 9})"), testing::StartsWith("m.json: is of format 9; expected 4"));
   auto costs = costs_of({pass_of(4, 5)});
   costs.collectives.clear();

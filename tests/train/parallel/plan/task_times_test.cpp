@@ -39,6 +39,11 @@ TEST(TaskTimesTest, LatencyDelaysWhoNeedsATaskAndNotItsStream) {
               2, {1, 2, 7});
 }
 
+TEST(TaskTimesTest, CostsThatAreTooFarApartToBeAddedHaveAnEnd) {
+  const std::vector<Task> tasks{{.stream = 0, .work = seconds(1e12)}, {.stream = 0, .work = seconds(1e-9)}};
+  EXPECT_THROW(run_tasks(tasks, 1), Error);
+}
+
 TEST(TaskTimesTest, TasksShareTheCoresWhereThereAreTooFew) {
   // Two halves of a core for 2 s, then the longer one has a core.
   expect_ends({{.stream = 0, .work = seconds(1)}, {.stream = 1, .work = seconds(3)}}, 1, {2, 4});
