@@ -270,5 +270,20 @@ TEST(LayersContract, ThirdPartyTypesStayOutOfHeaders) {
   }
 }
 
+TEST(ErrorContract, WhateverIsThrownIsAnErrorSoThatEveryProgramEndsWithItsLine) {
+  static const std::regex thrown(R"(\bthrow ([A-Z]\w*)[({])"),
+      declared(R"((?:class|struct) (\w+)[^;{]*: (?:public )?Error\b)");
+  std::set<std::string> errors{"Error"}, found;
+  for (const char* top : kLayers)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(PENSTOCK_ROOT) / top)) {
+      if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+      const std::string text = text_of(fs::relative(entry.path(), PENSTOCK_ROOT));
+      for (std::sregex_iterator at(text.begin(), text.end(), thrown), end; at != end; ++at) found.insert((*at)[1]);
+      for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at) errors.insert((*at)[1]);
+    }
+  EXPECT_TRUE(found.contains("ObjectChanged"));
+  for (const auto& name : found) EXPECT_TRUE(errors.contains(name)) << name << " is thrown and is no Error";
+}
+
 }  // namespace
 }  // namespace penstock

@@ -5,10 +5,11 @@ faults that a script asks for. Loopback only.
         ...  server.url, server.requests, server.byte_count, server.connection_count
 
 A fault is taken by each request for an object whose path holds its text, until it was taken `times` times; the first
-fault that fits counts. With `every` it is taken by each second, third ... of them. `act` is called when it is taken. Kinds:
+fault that fits counts. With `every` it is taken by each second, third ... of them, with `only` by these methods. `act` is called when it is taken. Kinds:
     status    the answer `status`, with S3's `code` and Retry-After `retry_after` if they are given
     reset     the connection is reset after `at` bytes of the body
     close     the connection ends after `at` bytes of the body
+    short     the connection ends one byte before the end of the body
     range     Content-Range says other bytes than those that come
     flip      a bit of byte `at` of the object is another one
     slow      `rate` bytes per second
@@ -20,8 +21,12 @@ and of what is written, where the server is `writable`:
     cut       the connection is reset after `at` bytes of the body were read
     lost      the request is done, and the connection is reset in place of an answer
     late      status 200, and an error with S3's `code` in the body
+    forget    status 200, and nothing is stored
+    garble    status 200, and a bit of what is stored is another one
+    drip      the request is done, and the answer comes a byte at a time, without an end
 """
 import argparse
+import base64
 import datetime
 import hashlib
 import hmac
@@ -37,13 +42,16 @@ import time
 import urllib.parse
 
 
+CHECKED_BYTES = 1 << 14  # of larger bodies the crc32c is believed, because Python takes a second for 8 MiB
+
+
 class Fault:
     def __init__(self, part, kind, times=1, *, status=503, code="", retry_after=None, at=0, rate=1000, seconds=60,
-                 every=1, act=lambda: None):
+                 every=1, act=lambda: None, only=()):
         self.part, self.kind, self.left = part, kind, times
         self.status, self.code, self.retry_after = status, code, retry_after
         self.at, self.rate, self.seconds, self.act = at, rate, seconds, act
-        self.every, self.seen_count = every, 0
+        self.every, self.seen_count, self.only = every, 0, only
         self.is_given_up = False  # whoever got the answer has closed the connection before its end
 
 
@@ -53,6 +61,27 @@ def hash_of(data):
 
 def etag_of(body):
     return f'"{hashlib.md5(body).hexdigest()}"'
+
+
+CRC_TABLE = []
+for number in range(256):
+    for _ in range(8):
+        number = number >> 1 ^ 0x82f63b78 * (number & 1)
+    CRC_TABLE.append(number)
+
+
+def crc32c_of(data):
+    """As services write it: in base64, the highest byte first."""
+    crc = 0xffffffff
+    for byte in data:
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 255]
+    return base64.b64encode((crc ^ 0xffffffff).to_bytes(4, "big")).decode()
+
+
+def drip(far):
+    """The body of an answer that never ends: ten bytes per second."""
+    while not far.ending.wait(0.1):
+        yield b" "
 
 
 def signature_of(method, path, query, headers, names, body_hash, secret, date, scope):
@@ -105,7 +134,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def serve(self):
         far = self.server.far
         path, _, query = self.path.partition("?")
-        cut = far.take_fault(path, is_cut=True) if self.command in ("PUT", "POST") else None
+        cut = far.take_fault(path, self.command, is_cut=True) if self.command in ("PUT", "POST") else None
         self.body = self.rfile.read(min(cut.at if cut else 1 << 40, int(self.headers.get("Content-Length") or 0)))
         with far.lock:
             far.requests.append((time.monotonic(), self.command, urllib.parse.unquote(path), self.headers.get("Range")))
@@ -122,7 +151,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if bucket != far.bucket:
                 return self.error(404, "NoSuchBucket")
         file = far.folder / parts
-        fault = far.take_fault(path)
+        fault = far.take_fault(path, self.command)
         if fault and fault.kind == "status":
             return self.error(fault.status, fault.code, fault.retry_after)
         if fault and fault.kind == "silent":
@@ -141,8 +170,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """PUT, DELETE and multipart uploads, with the rules of S3 about their parts."""
         far = self.server.far
         words = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        body, crc = self.body, self.headers.get("x-amz-checksum-crc32c")
+        if crc and len(body) < CHECKED_BYTES and crc != crc32c_of(body):
+            return self.error(400, "BadDigest")
+        if fault and fault.kind == "forget":
+            return self.answer(200, b"", {"ETag": etag_of(body)})
+        if fault and fault.kind == "garble":
+            body = bytes([body[0] ^ 1]) + body[1:]
+            crc = crc32c_of(body) if crc and len(body) < CHECKED_BYTES else None
         with far.lock:
-            answer = far.written(self.command, file, words, self.body, self.headers.get("x-amz-meta-xxh3"))
+            answer = far.written(self.command, file, words, body, self.headers.get("x-amz-meta-xxh3"), crc)
+        if fault and fault.kind == "drip":
+            return self.answer(200, drip(far))
         if fault and fault.kind == "lost":
             return self.reset()
         if fault and fault.kind == "late":
@@ -178,9 +217,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(end - begin))
         if file in far.sums:
             self.send_header("x-amz-meta-xxh3", far.sums[file])
+        if file in far.crcs and far.crcs[file] and self.headers.get("x-amz-checksum-mode") == "ENABLED":
+            self.send_header("x-amz-checksum-crc32c", far.crcs[file])
+        if far.states_google_hash and len(data) < CHECKED_BYTES:
+            self.send_header("x-goog-hash", f"crc32c={crc32c_of(data)}")
+            self.send_header("x-goog-hash", "md5=unknown")
         if status == 206:
             shift = 1 if kind == "range" else 0
-            self.send_header("Content-Range", f"bytes {begin + shift}-{end - 1 + shift}/{len(data)}")
+            self.send_header("Content-Range", f"bytes {begin + shift}-{end - 1 + shift}/{len(data) if far.states_total else '*'}")
         self.end_headers()
         if self.command != "HEAD":
             self.send_body(data[begin:end], fault)
@@ -191,6 +235,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         kind = fault.kind if fault else ""
         if kind in ("reset", "close"):
             body = body[:fault.at]
+        if kind == "short":
+            body = body[:-1]
         step = max(1, fault.rate // 10) if kind == "slow" else far.rate // 20 if far.rate else 1 << 20
         for begin in range(0, len(body), step):
             part = body[begin:begin + step]
@@ -208,7 +254,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 break
         if kind == "reset":
             self.reset()
-        if kind == "close":
+        if kind in ("close", "short"):
             self.close_connection = True
             self.connection.close()
 
@@ -247,6 +293,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
+        if not isinstance(body, bytes):
+            self.close_connection = True
+            self.end_headers()
+            for part in body:
+                self.wfile.write(part)
+            return
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
@@ -256,16 +308,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class FarServer:
     """`keys`: id -> secret, with which requests must be signed; `tokens`: the session tokens that hold; `bucket`: paths
     begin with its name; `certificate`: of make_certificate(), for https; `rate`: bytes per second and connection;
-    `answers`: path -> function of the request, which returns status, body and headers; `clock_offset`: seconds that
+    `answers`: path -> function of the request, which returns status, body (bytes, or parts without an end) and headers;
+    `states_google_hash`: answers have x-goog-hash, as those of Google's storage;
+    `states_total`: Content-Range says how many bytes there are; `clock_offset`: seconds that
     its clock is ahead; `writable`: objects may be put and removed."""
 
     def __init__(self, folder, *, faults=(), keys=None, tokens=None, bucket="", certificate=None, rate=0, answers=None,
-                 clock_offset=0, port=0, writable=False):
+                 clock_offset=0, port=0, writable=False, states_google_hash=False,
+                 states_total=True):
         self.folder, self.faults, self.keys, self.tokens = pathlib.Path(folder), list(faults), keys, tokens
         self.bucket, self.rate, self.answers, self.clock_offset = bucket, rate, answers or {}, clock_offset
         self.requests, self.byte_count, self.versions = [], 0, {}
         self.connection_count = 0
         self.writable, self.uploads, self.sums = writable, {}, {}  # uploads: id -> file, xxh3, parts by number
+        self.crcs, self.part_crcs = {}, {}
+        self.states_google_hash, self.states_total = states_google_hash, states_total
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.far, self.server.daemon_threads, self.server.block_on_close = self, True, False
@@ -277,7 +334,7 @@ class FarServer:
         self.port = self.server.server_address[1]
         self.url = f"{scheme}://127.0.0.1:{self.port}"
 
-    def written(self, command, file, words, body, xxh3):
+    def written(self, command, file, words, body, xxh3, crc):
         """Status, body and headers, or status and S3's code. Requires the lock."""
         if not self.writable:
             return 403, "AccessDenied"
@@ -289,6 +346,7 @@ class FarServer:
             return 200, f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>".encode(), {}
         if command == "PUT" and "uploadId" in words:
             self.uploads[words["uploadId"]][2][int(words["partNumber"])] = body
+            self.part_crcs[words["uploadId"], int(words["partNumber"])] = crc
             return 200, b"", {"ETag": etag_of(body)}
         if command == "POST":
             return self.completed(words["uploadId"], body.decode())
@@ -297,32 +355,37 @@ class FarServer:
         elif command == "DELETE":
             file.unlink(missing_ok=True)
         else:
-            self.store(file, body, xxh3)
+            self.store(file, body, xxh3, crc)
             return 200, b"", {"ETag": etag_of(body)}
         return 204, b"", {}
 
     def completed(self, upload, text):
         file, xxh3, parts = self.uploads[upload]
         listed = re.findall("<PartNumber>([0-9]+)</PartNumber><ETag>(.*?)</ETag>", text)
+        crcs = [self.part_crcs[upload, number] for number in sorted(parts)]
+        if all(crcs) and re.findall("<ChecksumCRC32C>(.*?)</ChecksumCRC32C>", text) != crcs:
+            return 400, "InvalidPart"
         if [(int(number), tag) for number, tag in listed] != [(number, etag_of(parts[number])) for number in sorted(parts)]:
             return 400, "InvalidPart"
         if any(len(parts[number]) < 5 << 20 for number in sorted(parts)[:-1]):
             return 400, "EntityTooSmall"
-        self.store(file, b"".join(parts[number] for number in sorted(parts)), xxh3)
+        whole = f"{crc32c_of(b''.join(base64.b64decode(crc) for crc in crcs))}-{len(crcs)}" if all(crcs) else None
+        self.store(file, b"".join(parts[number] for number in sorted(parts)), xxh3, whole)
         del self.uploads[upload]
         return 200, b"<CompleteMultipartUploadResult></CompleteMultipartUploadResult>", {}
 
-    def store(self, file, body, xxh3):
+    def store(self, file, body, xxh3, crc):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(body)
         self.sums.pop(file, None)
+        self.crcs[file] = crc
         if xxh3:
             self.sums[file] = xxh3
 
-    def take_fault(self, path, is_cut=False):
+    def take_fault(self, path, method, is_cut=False):
         with self.lock:
             for fault in self.faults:
-                if fault.left > 0 and fault.part in path and (fault.kind == "cut") == is_cut:
+                if fault.left > 0 and fault.part in path and (fault.kind == "cut") == is_cut and method in (fault.only or (method,)):
                     fault.seen_count += 1
                     if fault.seen_count % fault.every:
                         continue

@@ -1,4 +1,5 @@
 """Packing to S3 and Google's storage: the bytes of a local pack, whatever goes wrong on the way."""
+import shutil
 import signal
 import subprocess
 import threading
@@ -11,6 +12,7 @@ from far_server import FarServer, Fault
 
 PART = 8 << 20
 SMALL = ("--source", "digits(count=600,size=40)", "--shards", 6, "--quiet")  # about 160 KB per shard
+TINY = ("--source", "digits(count=40,size=12)", "--shards", 4, "--quiet")  # their sums are computed by the server
 LARGE = ("--source", "digits(count=6000,size=40)", "--shards", 1, "--quiet")  # one shard of two parts
 
 
@@ -26,7 +28,7 @@ def files_of(folder):
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
     top = tmp_path_factory.mktemp("local")
-    for name, words in (("small", SMALL), ("large", LARGE)):
+    for name, words in (("small", SMALL), ("large", LARGE), ("tiny", TINY)):
         run("shardprep", "pack", *words, "--out", top / name)
     return top
 
@@ -180,3 +182,39 @@ def test_what_cannot_be_written_is_one_line(tmp_path, temporary):
         wrong = refusal(*words, "s3://b/set", code=2, **{**known, "AWS_SECRET_ACCESS_KEY": "wrong"})
         assert "SignatureDoesNotMatch" in wrong
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("part", ("shard-00003", "manifest.json"))
+@pytest.mark.parametrize("kind", ("forget", "garble"))
+def test_what_a_service_says_that_it_has_stored_is_looked_at(part, kind, local, tmp_path, temporary):
+    """What is wrong once is sent again; what is wrong twice ends the packing. The service states no sum of garbled shards."""
+    for times in (1, 1 << 30):
+        shutil.rmtree(tmp_path / "far", ignore_errors=True)
+        with service(tmp_path / "far", faults=[Fault(part, kind, times, only=("PUT",))], states_google_hash=True) as server:
+            known = s3(server, TMPDIR=temporary)
+            words = ("shardprep", "pack", *TINY, "--out", "s3://b/set")
+            if times == 1:
+                run(*words, **known)
+                assert files_of(tmp_path / "far/set/train") == files_of(local / "tiny/train")
+                continue
+            line = refusal(*words, code=3, **known)
+            assert "the service says that it is stored, and it " + ("is not there" if kind == "forget" else "has crc32c") in line
+            assert "twice" in line
+
+
+def test_a_service_that_states_no_sums_is_asked_for_the_manifest(tmp_path, temporary):
+    with service(tmp_path / "far", faults=[Fault("manifest.json", "garble", 1 << 30, only=("PUT",))]) as server:
+        google = {"GS_ENDPOINT_URL": server.url, "GS_ACCESS_KEY_ID": KEY, "GS_SECRET_ACCESS_KEY": SECRET, "TMPDIR": temporary}
+        line = refusal("shardprep", "pack", *TINY, "--out", "gs://b/set", code=3, **google)
+        assert "manifest.json: the service has stored other bytes than the " in line
+
+
+@pytest.mark.parametrize("method", ("PUT", "DELETE"))
+def test_an_answer_that_drips_is_given_up(method, tmp_path, temporary):
+    with service(tmp_path / "far") as server:
+        known = s3(server, TMPDIR=temporary, PENSTOCK_RETRY_TIMEOUT=1)
+        if method == "DELETE":
+            run("shardprep", "pack", *TINY, "--out", "s3://b/set", **known)
+        server.faults = [Fault("", "drip", 1 << 30, only=(method,))]
+        line = refusal("shardprep", "pack", *TINY, "--out", "s3://b/set", "--force", code=3, **known)
+        assert f"{method}: Operation too slow" in line and "expected a service that comes back" in line

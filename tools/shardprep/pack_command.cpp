@@ -64,32 +64,37 @@ PackPart parse_part(const std::string& text) {
   throw config_error(concat("--part: is ", in_quotes(text), "; expected I/N with I from 0 to N - 1, such as 0/8"));
 }
 
-/// Packs, and shows on stderr the progress and the first pictures that are skipped. Returns the last progress.
-/// `listed`: the source, where it is one of a list; otherwise null.
+/// Packs, and shows on stderr the progress and, at the end, the first pictures that were skipped. Returns the last
+/// progress. An error is one line, which counts them. `listed`: the source, where it is one of a list; otherwise null.
 PackProgress pack_aloud(const PackOptions& options, const Source* listed, ProgressLine& line) {
   PackProgress last;
   uint64_t skipped_count = 0;
+  std::vector<std::string> skipped;
   const auto show = [&](const PackProgress& progress) {
     for (const auto& message : progress.skipped)
-      if (++skipped_count <= Problems::kMaxLines) line.say("skipped: " + message);
+      if (++skipped_count <= Problems::kMaxLines) skipped.push_back(message);
     line.show(last = progress);
-  };
-  const auto finish = [&](const std::string& list) {
-    if (skipped_count > Problems::kMaxLines)
-      line.say(concat("skipped: ... and ", grouped(skipped_count - Problems::kMaxLines), " more", list));
-    for (const auto& note : last.notes) line.say("note: " + note);
-    line.finish();  // so that an error message begins a new line
   };
   try {
     if (listed != nullptr)
       pack(*listed, options.source, options, show);
     else
       pack(options, show);
+  } catch (const Error& error) {
+    line.finish();  // so that the error message begins a new line
+    if (skipped_count == 0) throw;
+    throw Error(error.kind(), concat(error.what(), "; before it ", count_text(skipped_count, "broken picture"),
+                                     skipped_count == 1 ? " was" : " were", " skipped"));
   } catch (...) {
-    finish("");
+    line.finish();
     throw;
   }
-  finish(concat("; all are in ", skipped_file(options.output / options.split)));
+  for (const auto& message : skipped) line.say("skipped: " + message);
+  if (skipped_count > skipped.size())
+    line.say(concat("skipped: ... and ", grouped(skipped_count - skipped.size()), " more; all are in ",
+                    skipped_file(options.output / options.split)));
+  for (const auto& note : last.notes) line.say("note: " + note);
+  line.finish();
   return last;
 }
 
