@@ -282,7 +282,8 @@ class Run {
     if (attempt.end == Attempt::End::kWrongRange)
       return concat("Content-Range is ", in_quotes(range_text_), " for bytes from ", reached_, " on");
     if (attempt.end != Attempt::End::kAnswered && !response.problem.empty()) return shortened(response.problem);
-    if (attempt.end == Attempt::End::kStalled) return concat("fewer than ", kLeastBytesPerSecond, " bytes per second after byte ", counted_);
+    if (attempt.end == Attempt::End::kStalled)
+      return concat("fewer than ", kLeastBytesPerSecond, " bytes per second after byte ", counted_);
     if (attempt.end == Attempt::End::kLost) return concat("the connection ended at byte ", reached_);
     return concat("status ", attempt.status, attempt.code.empty() ? "" : " ", attempt.code);
   }

@@ -43,7 +43,7 @@ class StrictCheck final : public nlohmann::json_sax<Json> {
     throw corrupt_error(concat(where_, ": key ", shortened(Json(value).dump()), " occurs twice; expected it once"));
   }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const Json::exception& error) override {
-    throw corrupt_error(concat(where_, ": not JSON (", shortened(error.what()), "); expected a JSON object"));
+    throw corrupt_error(concat(where_, ": not JSON (", json_problem(error.what()), "); expected a JSON object"));
   }
 
  private:
@@ -63,6 +63,23 @@ class StrictCheck final : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
+
+void check_json_depth(std::string_view text, const std::string& where, int max_depth) {
+  int depth = 0;
+  bool is_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_text && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      is_text = !is_text;
+    } else if (!is_text && (c == '[' || c == '{') && ++depth > max_depth) {
+      throw corrupt_error(concat(where, ": JSON nested deeper than ", max_depth, "; expected ", max_depth, " or less"));
+    } else if (!is_text && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+}
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where, int max_depth) {
   StrictCheck check(where, max_depth);
