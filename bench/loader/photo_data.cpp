@@ -58,7 +58,7 @@ fs::path enlarged_folder() {
   if (!fs::create_directories(folder / "photos")) return folder;
   for (const auto& entry : fs::directory_iterator(photo_folder())) {
     if (!entry.is_regular_file() || entry.path().extension() != ".JPEG") continue;
-    const auto bytes = enlarged(read_file(entry.path()));
+    const auto bytes = enlarged(read_file(entry.path(), UINT64_MAX));
     std::ofstream(folder / "photos" / entry.path().filename(), std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }

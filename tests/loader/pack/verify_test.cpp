@@ -120,7 +120,7 @@ TEST(VerifyTest, WhatIsWrongIsSaid) {
                 fs::copy_file(split / "shard-00001-of-00002.safetensors", split / first,
                               fs::copy_options::overwrite_existing);
               }),
-              testing::Contains(HasSubstr("xxh3 is")));
+              testing::Contains(HasSubstr("sha256 is")));
   EXPECT_THAT(problems_after([&] { fs::remove(split / "manifest.json"); }),
               testing::ElementsAre(HasSubstr("No such file")));
   const auto with_manifest = [&](const std::function<void(Manifest&)>& change) {
@@ -175,7 +175,7 @@ TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
   fs::rename(folder / "new", split / entry.file);
   const auto problems = verify(split).lines;
   ASSERT_EQ(problems.size(), 1u);  // the checksum, which the manifest now gets too
-  entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
+  entry.set_facts(detail::facts_of(read_bytes(split / entry.file)));
   write_manifest(split, manifest);
   EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 occurs twice")));
 }
@@ -198,8 +198,8 @@ class ForgedJpeg {
     ShardWriter writer(folder_ / "new", {}, codebook);
     writer.add(forged);
     Manifest manifest = read_manifest(split());
-    manifest.shards[0].byte_count = writer.finish();
-    manifest.shards[0].xxh3 = detail::xxh3_hex(read_bytes(folder_ / "new"));
+    writer.finish();
+    manifest.shards[0].set_facts(detail::facts_of(read_bytes(folder_ / "new")));
     fs::rename(folder_ / "new", file());
     write_manifest(split(), manifest);
   }
