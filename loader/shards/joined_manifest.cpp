@@ -34,7 +34,9 @@ void check_fits(const JoinedPart& first, const JoinedPart& part) {
   const auto names_of = [](const Manifest& manifest) {
     std::vector<std::string> names;
     for (const auto& field : manifest.fields)
-      names.push_back(concat(type_text(field), field.swapped.empty() ? "" : " with pairs that change places"));
+      names.push_back(concat(type_text(field), field.swapped.value_or(std::vector<std::pair<int, int>>()).empty()
+                                                   ? ""
+                                                   : " with pairs that change places"));
     return names.empty() ? std::string("none") : join(names);
   };
   if (types_of(part.manifest) != types_of(first.manifest))
