@@ -151,14 +151,14 @@ class ModeRows {
     } catch (const Error& error) {
       return refuse(error.what());
     }
-    if (!subject.average.empty() && !entry_.traits.keeps_average)
-      return refuse(concat("--mode ", spec_.name(), " keeps no average; expected no --average"));
+    const EquivalenceGuarantee promise = promise_of(spec_, mesh);
+    if (!subject.average.empty() && (!entry_.traits.keeps_average || promise.averages_parameters))
+      return refuse(concat("--mode ", mode_, " keeps no average; expected no --average"));
     if (candidate.randomness == Randomness::kOwn)
       return refuse(
           "the model's forward in training mode gives something else when LibTorch's random numbers are the "
           "same; expected one that draws from LibTorch's generator alone, as dropout does");
     add_exact(mesh, candidate);
-    const EquivalenceGuarantee promise = promise_of(spec_, mesh);
     const bool is_compressed = promise.compression_error > 0;
     if (candidate.randomness == Randomness::kGenerator)
       return refuse(

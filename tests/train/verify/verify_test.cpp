@@ -135,6 +135,9 @@ TEST(MatrixTest, RanksThatTakeStepsAloneAreLikeSingleAsFarAsTheirModeSays) {
   EXPECT_THAT(classes("ddp(local-steps=1)"), ElementsAre("one-step", "fp64"));
   EXPECT_THAT(matrix_of({.modes = {"ddp(local-steps=1)"}, .archs = {"lenet"}, .ranks = {4}, .optimizer = "adam"}).pairs,
               Not(Contains(Field(&Comparison::equivalence, Equivalence::kFp64))));  // means of what is not linear
+  EXPECT_THAT(message_of(ErrorKind::kConfig,
+                         [] { matrix_of({.modes = {"ddp(local-steps=1)"}, .ranks = {2}, .average = "ema"}); }),
+              HasSubstr("--mode ddp(local-steps=1) keeps no average; expected no --average"));
   for (const auto* mode :
        {"ddp(local-steps=4)", "ddp(local-steps=1,outer-rate=0.5)", "ddp(local-steps=1,outer=nesterov)"})
     EXPECT_THAT(classes(mode), ElementsAre("one-step", "evaluation")) << mode;
