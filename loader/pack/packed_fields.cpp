@@ -25,7 +25,10 @@ Extent upright_extent(const Encoded& picture) {
 }
 
 void check_png(const FieldType& type, FieldBytes bytes, int height, int width) {
-  if (type.kind == FieldKind::kPicture) return void(probe_field_picture(bytes));
+  if (type.kind == FieldKind::kPicture) {
+    DecodeScratch scratch;
+    return void(decode_field_picture(bytes, scratch));  // all of it, as columns do
+  }
   if (detect_encoding(bytes) != Encoding::kPng)
     throw corrupt_error(concat(bytes.size(), " bytes, which is no PNG; expected one"));
   if (type.kind == FieldKind::kMask) decode_mask(bytes, height, width);

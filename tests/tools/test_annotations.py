@@ -215,3 +215,15 @@ def test_polygons_without_an_area_are_kept_and_counted(tmp_path):
     assert "note: 2 polygons have fewer than 3 points" in done.stderr
     polygons = blocks(samples_of(tmp_path / "out/train")[0]["masks"])[0]
     assert len(polygons) == 1 + 3 * 4 + (2 + 3) * 8
+
+
+def test_a_second_picture_that_is_cut_short_is_refused_when_it_is_packed(tmp_path):
+    data, _ = raster(np.random.default_rng(6).integers(0, 255, (HEIGHT, WIDTH), np.uint8))
+    for name, bytes_ in (("a", data), ("b", data[:-60])):
+        save(tmp_path / f"{name}.png", Image.fromarray(objects()))
+        (tmp_path / f"{name}-depth.png").write_bytes(bytes_)
+    write_lines(tmp_path / "train.jsonl", [{"file_name": f"{name}.png", "depth": f"{name}-depth.png"} for name in "ab"])
+    done = pack("jsonl(picture=depth)", tmp_path, tmp_path / "out", code=4)
+    assert f'{tmp_path}/b.png: field "depth": ' in done.stderr and done.stderr.count("\n") == 1
+    pack("jsonl(picture=depth)", tmp_path, tmp_path / "out", "--on-corrupt", "skip")
+    assert len(samples_of(tmp_path / "out/train")) == 1
