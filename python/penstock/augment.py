@@ -60,7 +60,7 @@ def _translated(transforms: Any, closest: bool, function: str) -> str:
     values = Values(will_normalize=any(type(one).__name__ == "Normalize" for one in flat))
     parts, missing = _parts_of(flat, values)
     if missing and not closest:
-        raise ConfigError(f"augment: no counterpart for {'; '.join(missing)}; expected others, text in their place, or "
+        raise ConfigError(f"augment: no counterpart for {'; '.join(missing)}; expected others, or "
                           f"penstock.augment.{function}(transforms, closest=True), which takes the closest")
     if values.is_float and values.white == 255 and not values.is_normalized:
         parts.append(spec("normalize", {"mean": "0", "std": repr(1 / 255)}))  # what leaves the levels as they are

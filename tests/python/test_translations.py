@@ -108,8 +108,17 @@ def test_pixels_are_those_of_the_original(scenes, name):
         difference = abs(made - expected)
         most = {"ImageClassification": 1.01 / 0.225, "Resize": 1.01, "RandomResizedCrop": 1.01, "RandomRotation": 1.01,
                 "RandomAffine": 1.01, "Normalize": 0.05, "RandomEqualize": 0.01, "RandomAutocontrast": 0.05}.get(name, 0.05)
-        # Of a move a coordinate may lie between two pixels.
-        assert (difference > most).mean() <= (0.01 if name in ("RandomRotation", "RandomAffine") else 0), (transform, difference.max())
+        if "nearest" in str(getattr(transform, "interpolation", "")).lower() and name in ("Resize", "RandomResizedCrop"):
+            difference = difference[:, :, ~is_tie(HEIGHT, made.shape[2])][:, :, :, ~is_tie(WIDTH, made.shape[3])]
+        # A turned coordinate may lie between two pixels as well.
+        most_wrong = 0.01 * difference.size if name in ("RandomRotation", "RandomAffine") else 0
+        assert (difference > most).sum() <= most_wrong, (transform, difference.max())
+
+
+def is_tie(pixels, outputs):
+    """Which outputs have their middle between two pixels."""
+    at = (numpy.arange(outputs) + 0.5) * pixels / outputs
+    return abs(at - numpy.round(at)) < 1e-3
 
 
 def operations(magnitude):
