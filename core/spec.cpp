@@ -67,6 +67,17 @@ std::vector<std::string> split_keys(std::string_view kind, std::string_view insi
   return split_outside_braces(inside, ',');
 }
 
+/// `RandomResizedCrop`, a class of Python, as we write names: `random-resized-crop`.
+std::string dashed(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const bool is_capital = c >= 'A' && c <= 'Z';
+    if (is_capital && !text.empty() && text.back() != '-') text += '-';
+    text += is_capital ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> split_outside_braces(std::string_view text, char separator) {
@@ -194,6 +205,10 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
   const auto malformed = [&](const std::string& fact) {
     return config_error(concat(kind, " ", in_quotes(whole), ": ", fact, "; expected name(key=value,...)"));
   };
+  const auto without_key = [&](const std::string& part) {
+    return config_error(concat(kind, " ", in_quotes(whole), ": ", in_quotes(part), " is not key=value; expected ",
+                               dashed(name), "(key=value,...), with the name of each value"));
+  };
   if (name.empty()) throw malformed("no name");
   std::vector<std::pair<std::string, std::string>> values;
   if (open == std::string_view::npos) return {std::string(kind), std::string(name), values};
@@ -202,10 +217,10 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
   if (inside.empty()) return {std::string(kind), std::string(name), values};
   for (const auto& part : split_keys(kind, inside)) {
     const auto equals = part.find('=');
-    if (equals == std::string::npos) throw malformed(in_quotes(part) + " is not key=value");
+    if (equals == std::string::npos) throw without_key(part);
     const std::string key(trimmed(std::string_view(part).substr(0, equals)));
     const std::string value(trimmed(std::string_view(part).substr(equals + 1)));
-    if (key.empty() || value.empty()) throw malformed(in_quotes(part) + " is not key=value");
+    if (key.empty() || value.empty()) throw without_key(part);
     for (const auto& [seen, unused] : values)
       if (seen == key) throw malformed("key " + in_quotes(key) + " is given twice");
     values.emplace_back(key, value);

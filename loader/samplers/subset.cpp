@@ -32,7 +32,8 @@ struct Candidate {
 using Candidates = std::vector<Candidate>;
 
 struct Filter {
-  const char* key;  // whose value may stand without its name
+  const char* key;      // whose value may stand without its name
+  const char* example;  // for messages
   std::vector<std::string> keys;
   void (*apply)(const Spec&, const Dataset&, Candidates&);
 };
@@ -129,11 +130,21 @@ void keep_classes(const Spec& spec, const Dataset& dataset, Candidates& candidat
 }
 
 const std::map<std::string, Filter>& filters() {
-  static const std::map<std::string, Filter> filters{{"percent", {"range", {"range"}, keep_percent}},
-                                                     {"fraction", {"share", {"share", "seed"}, keep_fraction}},
-                                                     {"ids", {"file", {"file"}, keep_ids}},
-                                                     {"classes", {"names", {"names"}, keep_classes}}};
+  static const std::map<std::string, Filter> filters{
+      {"percent", {"range", "percent(0-10)", {"range"}, keep_percent}},
+      {"fraction", {"share", "fraction(0.1,seed=1)", {"share", "seed"}, keep_fraction}},
+      {"ids", {"file", "ids(FILE), a file with an id per line", {"file"}, keep_ids}},
+      {"classes", {"names", "classes(cat:dog)", {"names"}, keep_classes}}};
   return filters;
+}
+
+/// Throws where a value after the first one has no key, as in `ids(1,2,3)`. `inside`: of the parentheses.
+void check_further(const std::string& name, const Filter& filter, const std::string& inside) {
+  const auto values = split(inside, ',');
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i].find('=') == std::string::npos)
+      throw config_error(concat("subset ", in_quotes(concat(name, "(", inside, ")")), ": has several values; expected ",
+                                filter.example));
 }
 
 /// `percent(0-10)` as `percent(range=0:10)`: the first value may stand without its key.
@@ -144,6 +155,7 @@ std::string with_keys(std::string text) {
       const size_t begin = at + head.size(), end = text.find_first_of(",)", begin);
       if (end == std::string::npos || end == begin) continue;
       std::string value = text.substr(begin, end - begin);
+      check_further(name, filter, text.substr(begin, text.find(')', begin) - begin));
       if (value.find('=') != std::string::npos) continue;
       if (name == "percent") std::replace(value.begin() + 1, value.end(), '-', ':');
       text.replace(begin, end - begin, concat(filter.key, "=", value));

@@ -82,6 +82,9 @@ TEST(SpecTest, RefusesBadSyntax) {
   }
   EXPECT_EQ(parse_refusal("flip(p=1,p=0)"),
             "transform \"flip(p=1,p=0)\": key \"p\" is given twice; expected name(key=value,...)");
+  EXPECT_EQ(parse_refusal("RandomAffine(5)"),
+            "transform \"RandomAffine(5)\": \"5\" is not key=value; expected "
+            "random-affine(key=value,...), with the name of each value");
 }
 
 TEST(SpecTest, RefusesValuesOfTheWrongKind) {

@@ -80,6 +80,8 @@ def test_a_state_is_that_of_the_same_selection(small):
     ({"weights": [1] * 200}, "loader: 200 weights without a sampler; expected sampler weighted"),
     ({"sampler": object}, "loader: sampler is <class 'object'>; expected the spec of a sampler"),
     ({"sampler": "class_balanced"}, 'unknown sampler "class_balanced"; did you mean "class-balanced"?'),
+    ({"subset": "ids(1,2,3)"}, 'subset "ids(1,2,3)": has several values; expected ids(FILE), a file with an id per line'),
+    ({"subset": "percent(0-50),classes(0,1)"}, 'subset "classes(0,1)": has several values; expected classes(cat:dog)'),
     ({"subset": "percent(0-0)"}, "subset percent: range is 0 to 0"),
     ({"exclude_ids": 3.5}, "loader: exclude_ids is 3.5; expected the name of a file"),
 ])

@@ -94,6 +94,8 @@ TEST_F(SubsetTest, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(says("fraction(0)"), HasSubstr("share is 0; expected more than 0"));
   EXPECT_THAT(says("fraction(nan)"), HasSubstr("expected a finite number"));
   EXPECT_THAT(says("fraction(0.5,sed=1)"), HasSubstr("did you mean \"seed\""));
+  EXPECT_EQ(says("ids(1,2,3)"),
+            "subset \"ids(1,2,3)\": has several values; expected ids(FILE), a file with an id per line");
   EXPECT_THAT(says("half(0.5=1)"), HasSubstr("unknown subset \"half\""));
   EXPECT_THAT(says("ids(" + written("1000\n77\n") + ")"), HasSubstr("id 77 is that of no sample"));
   EXPECT_THAT(says("ids(" + written("1000\nx1\n") + ")"), HasSubstr("list.txt, line 2: is \"x1\""));
