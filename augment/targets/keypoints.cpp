@@ -23,6 +23,7 @@ void move_keypoints(std::span<KeyPoint> points, size_t per_entry, const Plan& pl
   }
   const Region shown = shown_region(plan);
   for (auto& point : points) {
+    if (point == KeyPoint{}) continue;
     const double x = forward->xx * point.x + forward->xy * point.y + forward->x0;
     const double y = forward->yx * point.x + forward->yy * point.y + forward->y0;
     const bool is_inside = contains(plan.view, point.x, point.y) && contains(shown, x, y);

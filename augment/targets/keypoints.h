@@ -19,10 +19,11 @@ struct KeyPoint {
 /// Moves points in place: `per_entry` points for each object, one object after the other. `points` are in the plan's
 /// picture (on_upright()).
 ///
-/// Points are never clamped. Those outside of the view or the output get v = 0 and keep where they are; a point on the
-/// border is inside. When the plan mirrors the picture, the points of each pair in `swapped` change places: the left
-/// hand of a mirrored person is stored as the right one. A singular map makes all points 0, 0, 0.
-/// Requires points.size() % per_entry == 0 and pairs of numbers below per_entry.
+/// Points that are not annotated, 0, 0, 0 as COCO has them, stay 0, 0, 0. The others are never clamped. Those outside
+/// of the view or the output get v = 0 and keep where they are; a point on the border is inside. When the plan mirrors
+/// the picture, the points of each pair in `swapped` change places: the left hand of a mirrored person is stored as the
+/// right one. A singular map makes all points 0, 0, 0. Requires points.size() % per_entry == 0 and pairs of numbers
+/// below per_entry.
 void move_keypoints(std::span<KeyPoint> points, size_t per_entry, const Plan& plan,
                     std::span<const std::pair<int, int>> swapped);
 

@@ -252,6 +252,13 @@ TEST(MoveKeypointsTest, PairsChangePlacesWhereThePictureIsMirroredAndOnlyThere) 
   EXPECT_THAT(after("center-crop(size=4)"), ElementsAre(KeyPoint{2, -2, 0}, KeyPoint{-1, 0, 0}, KeyPoint{5, 0, 0}));
 }
 
+TEST(MoveKeypointsTest, APointThatIsNotAnnotatedStaysAtTheOriginAndChangesPlacesAsOthersDo) {
+  const std::vector<std::pair<int, int>> hands{{0, 1}};
+  std::vector<KeyPoint> points{{2, 3, 2}, {}, {0, 3, 0}, {}};
+  move_keypoints(points, 2, Pipeline("flip(p=1)", {}).plan(10, 10, 0, 0, 0), hands);
+  EXPECT_THAT(points, ElementsAre(KeyPoint{}, KeyPoint{8, 3, 2}, KeyPoint{}, KeyPoint{10, 3, 0}));
+}
+
 TEST(MoveKeypointsTest, APointOnTheBorderIsInsideOnBothSidesOfAFlip) {
   for (const char* spec : {"", "flip(p=1)"}) {
     std::vector<KeyPoint> points{{0, 0, 2}, {10, 10, 2}};
