@@ -2,6 +2,7 @@
 #include "loader/shards/manifest.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "core/json_text.h"
 #include "core/text.h"
 #include "loader/files/files.h"
+#include "loader/files/sample.h"
 #include "loader/files/strict_json.h"
 #include "loader/shards/manifest_fields.h"
 
@@ -232,6 +234,18 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
     if (shard.first_id) entry["first_id"] = *shard.first_id;
   }
   write_text(split_folder / kFileName, json_text(object, 2) + "\n");
+}
+
+std::string identity_of(const Manifest& manifest) {
+  uint32_t sum = 0;
+  const auto add = [&sum](const std::string& text) {  // with the final 0, so that "a", "bc" differs from "ab", "c"
+    sum = crc32c({reinterpret_cast<const uint8_t*>(text.c_str()), text.size() + 1}, sum);
+  };
+  for (const auto& name : manifest.class_names) add(name);
+  for (const auto& shard : manifest.shards) add(shard.xxh3);
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", sum);
+  return concat(manifest.sample_count, " samples with checksum ", digits);
 }
 
 }  // namespace penstock

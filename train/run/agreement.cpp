@@ -74,13 +74,6 @@ std::map<std::string, std::string> contents_of(const Setup& setup) {
 
 }  // namespace
 
-std::string identity_of(const Manifest& manifest) {
-  uint32_t sum = 0;
-  for (const auto& name : manifest.class_names) sum = checksum(name, sum);
-  for (const auto& shard : manifest.shards) sum = checksum(shard.xxh3, sum);
-  return concat(manifest.sample_count, " samples with checksum ", hex(sum));
-}
-
 std::string identity_of_weights(const std::filesystem::path& path) {
   const auto file = read_tensors(path);
   uint32_t sum = 0;

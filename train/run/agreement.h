@@ -13,9 +13,6 @@ namespace penstock {
 /// that flags name. A path may differ between machines; the data, weights and checkpoint at that path may not.
 RunFingerprint fingerprint_of(const Setup& setup);
 
-/// `400 samples with checksum 3f2a01bc`: equal for data sets with equal class names and equal bytes in all shards.
-std::string identity_of(const Manifest& manifest);
-
 /// `weights with checksum 3f2a01bc`: of the tensors of a file and their names.
 std::string identity_of_weights(const std::filesystem::path& path);
 
