@@ -150,6 +150,9 @@ struct Batch::Handle {
     return {block + format().offsets[number],
             static_cast<size_t>(format().rows) * format().columns[number].row_bytes()};
   }
+  std::span<uint64_t> indices() const {
+    return {reinterpret_cast<uint64_t*>(block + format().indices_offset), static_cast<size_t>(format().rows)};
+  }
   /// Nothing for a known column that this batch has not.
   template <class T>
   std::span<const T> known(Column::Known number) const {
@@ -185,12 +188,14 @@ std::span<const std::byte> Batch::pixels() const { return column(Column::kImages
 std::span<const int64_t> Batch::labels() const { return handle_->known<int64_t>(Column::kLabels); }
 std::span<const uint64_t> Batch::ids() const { return handle_->known<uint64_t>(Column::kIds); }
 std::span<const float> Batch::weights() const { return handle_->known<float>(Column::kWeights); }
+std::span<const uint64_t> Batch::indices() const { return handle_->indices(); }
 std::span<const int64_t> Batch::second_labels() const { return handle_->known<int64_t>(Column::kSecondLabels); }
 std::span<const float> Batch::mix_weights() const { return handle_->known<float>(Column::kMixWeights); }
 
 const std::vector<Column>& Batch::columns() const { return handle_->format().columns; }
 std::span<const std::byte> Batch::column(size_t number) const { return handle_->column(number); }
 std::span<std::byte> Batch::column(size_t number) { return handle_->column(number); }
+std::span<uint64_t> Batch::indices() { return handle_->indices(); }
 
 bool Batch::is_picture(size_t number) const {
   const size_t begin = handle_->format().made_begin();

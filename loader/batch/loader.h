@@ -51,6 +51,9 @@ class Batch {
   std::span<const int64_t> labels() const;
   std::span<const uint64_t> ids() const;
   std::span<const float> weights() const;  ///< 1, or 0 for padding and masked rows.
+  /// Of the samples in the data set, as Dataset::at() takes them; ~0 for padding. They are no column and not part of
+  /// the digest: packing again with other shards changes them, and no id.
+  std::span<const uint64_t> indices() const;
   /// The labels of the partners that were mixed into the rows (mixup, cutmix). Empty without such a transform, as is
   /// mix_weights().
   std::span<const int64_t> second_labels() const;
@@ -68,6 +71,7 @@ class Batch {
   /// The same, to write into. The slot belongs to this batch alone until it goes back, and the loader then writes all
   /// of it anew, so that a change made here reaches no other batch.
   std::span<std::byte> column(size_t number);
+  std::span<uint64_t> indices();
 
  private:
   friend class Loader;

@@ -57,7 +57,8 @@ BatchFormat::BatchFormat(int64_t row_count, const Extent& of_rows, Layout of_pix
     offsets[number] = block_bytes;
     block_bytes = rounded_up(block_bytes + byte_count, alignment_of(column));
   }
-  block_bytes = rounded_up(block_bytes, kLineBytes);
+  indices_offset = rounded_up(block_bytes, sizeof(uint64_t));
+  block_bytes = rounded_up(indices_offset + static_cast<size_t>(rows) * sizeof(uint64_t), kLineBytes);
 }
 
 }  // namespace penstock::detail

@@ -32,6 +32,7 @@ struct BatchFormat {
   size_t further_views;  // columns from made_begin() on
   std::vector<Column> columns;
   std::vector<size_t> offsets;  // one entry per column
+  size_t indices_offset = 0;    // of a u64 per row, which is no column: Batch::indices()
   size_t block_bytes = 0;
 };
 

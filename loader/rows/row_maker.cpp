@@ -12,6 +12,7 @@
 #include "loader/files/map_guard.h"
 #include "loader/rows/combinations.h"
 #include "loader/rows/held_rows.h"
+#include "loader/rows/pipeline_of.h"
 
 namespace penstock::detail {
 namespace {
@@ -88,7 +89,7 @@ std::vector<RowRenderer> RowMaker::views_of(Pipeline pipeline, const LoaderOptio
   std::vector<RowRenderer> views;
   views.emplace_back(dataset_, std::move(pipeline), options);
   for (const auto& text : options.views) {
-    Pipeline further(text, dataset_->manifest().statistics);
+    Pipeline further = pipeline_of(text, *dataset_);
     if (further.batch_mix().kind != BatchMix::Kind::kNone)
       throw config_error(
           concat("views: ", in_quotes(text), " mixes rows of a batch; expected transforms of one sample"));
@@ -116,7 +117,8 @@ KnownColumns RowMaker::columns_in(std::byte* block) const {
                        .pixels = format_->begin<std::byte>(block, Column::kImages),
                        .labels = format_->begin<int64_t>(block, Column::kLabels),
                        .ids = format_->begin<uint64_t>(block, Column::kIds),
-                       .weights = format_->begin<float>(block, Column::kWeights)};
+                       .weights = format_->begin<float>(block, Column::kWeights),
+                       .indices = reinterpret_cast<uint64_t*>(block + format_->indices_offset)};
   if (!format_->mixes) return columns;
   columns.second_labels = format_->begin<int64_t>(block, Column::kSecondLabels);
   columns.mix_weights = format_->begin<float>(block, Column::kMixWeights);
@@ -129,9 +131,8 @@ RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const 
       .epoch = epoch, .index = index, .rows = samples_->partition().rows(index), .order = samples_->order_of(epoch)};
   if (!mixes()) return context;
   const auto& rows = context.rows;
-  const bool is_local = is_rank_local();
   context.mix = batch_plan(pipeline().batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
-                           is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
+                           is_rank_local() ? rows.count : rows.global_count, extent_.height, extent_.width);
   if (context.mix.mix_weight == 1) context.mix.kind = BatchMix::Kind::kNone;  // the partner would not be visible
   context.mix_row = rows.first_row;
   context.mix_position = rows.first_position - static_cast<uint64_t>(rows.first_row);
@@ -153,7 +154,7 @@ void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, st
   std::memset(columns.pixels + static_cast<size_t>(padding) * row_bytes_, 0,
               static_cast<size_t>(end - padding) * row_bytes_);
   std::fill(columns.labels + padding, columns.labels + end, int64_t{0});
-  std::fill(columns.ids + padding, columns.ids + end, ~uint64_t{0});
+  for (auto* const numbers : {columns.ids, columns.indices}) std::fill(numbers + padding, numbers + end, ~uint64_t{0});
   std::fill(columns.weights + padding, columns.weights + end, 0.0F);
   clear_columns(padding, end, block);
   if (columns.second_labels == nullptr) return;
@@ -193,6 +194,7 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
     }
     columns.labels[i] = row.sample.label;
     columns.ids[i] = row.sample.id;
+    columns.indices[i] = row.index;
     columns.weights[i] = is_masked ? 0.0F : 1.0F;
     if (columns.second_labels == nullptr) continue;
     columns.second_labels[i] = partner.sample.label;
@@ -302,10 +304,8 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
     }
   }
   uint64_t byte_count = 0;
-  for (int64_t k = 0; k < i; ++k) {
-    const auto& row = rows[static_cast<size_t>(k)];
-    if (!row.is_left_out) byte_count += row.sample.bytes.size();
-  }
+  for (int64_t k = 0; k < i; ++k)
+    if (const auto& row = rows[static_cast<size_t>(k)]; !row.is_left_out) byte_count += row.sample.bytes.size();
   worker.sample_bytes.fetch_add(byte_count, std::memory_order_relaxed);
   const int64_t read_count = std::max<int64_t>(i, 1);
   worker.read.add((now_ns() - start_ns) / read_count, static_cast<uint64_t>(read_count));

@@ -38,6 +38,7 @@ struct KnownColumns {
   int64_t* labels;
   uint64_t* ids;
   float* weights;
+  uint64_t* indices;
   int64_t* second_labels = nullptr;  // null where no mix was asked for, as the one below
   float* mix_weights = nullptr;
 };

@@ -69,6 +69,8 @@ class SampleOrder {
   uint64_t size() const { return local_count_; }  ///< Samples that this rank's epochs may have.
   /// The index of the k-th of them, in ascending order.
   uint64_t index_of(uint64_t k) const;
+  /// The indices, in ascending order, of the samples that subset and exclude-ids have left; null without them.
+  const std::vector<uint64_t>* subset() const { return subset_ ? &*subset_ : nullptr; }
   uint64_t rows() const { return rows_; }  ///< Of an epoch, over all ranks and before the tail.
 
   /// The stretches of an epoch in which this rank needs each shard, in the order of their first positions: as

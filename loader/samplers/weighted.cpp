@@ -62,9 +62,11 @@ std::vector<double> weights_of(const Spec& spec, const SamplerContext& context) 
     throw config_error(concat(spec.where(),
                               ": has no weights; expected field=NAME, file=FILE with id and weight per line, or ",
                               "weights=[...] of the loader"));
+  if (context.weights->size() == context.size()) return *context.weights;
   if (context.weights->size() != context.dataset.size())
     throw config_error(concat(spec.where(), ": ", context.weights->size(), " weights for ", context.dataset.size(),
-                              " samples; expected one for each"));
+                              " samples", context.subset ? concat(", ", context.size(), " of them chosen") : "",
+                              "; expected one for each"));
   for (uint64_t e = 0; e < weights.size(); ++e) weights[e] = (*context.weights)[context.index_of(e)];
   return weights;
 }

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/rows/pipeline_of.h"
 #include "tools/cli.h"
 #include "tools/loadbench/advice.h"
 #include "tools/loadbench/audit.h"
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
     if (!options.json.empty()) penstock::check_out_file("--json", options.json, *dataset);
     const std::string quarantine = options.loader.quarantine.string();
     if (!quarantine.empty()) penstock::check_out_file("--quarantine", quarantine, *dataset);
-    const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
+    const auto pipeline = penstock::pipeline_of(options.augment, *dataset);
     penstock::print_choice(*dataset, options.loader);
     if (options.audit) {
       const auto report = penstock::audit(*dataset, options);

@@ -48,13 +48,15 @@ Digest digest_with(const TestData& data, const LoaderOptions& options) {
 TEST(BatchFormatTest, PixelsTakeWholeLinesAndNumbersFollowByTheirSize) {
   const BatchFormat plain(3, {2, 5, 3}, Layout::kU8Nhwc, false, {});  // 90 bytes of pixels
   EXPECT_THAT(plain.offsets, ElementsAre(0, 128, 128 + 24, 128 + 48));
-  EXPECT_EQ(plain.block_bytes, 128 + 64);
+  EXPECT_EQ(plain.indices_offset, 128 + 64);
+  EXPECT_EQ(plain.block_bytes, 128 + 128);
   const BatchFormat mixed(3, {2, 5, 3}, Layout::kU8Nhwc, true, {});
   EXPECT_THAT(mixed.offsets, ElementsAre(0, 128, 128 + 24, 128 + 72, 128 + 48, 128 + 84));
   EXPECT_EQ(mixed.block_bytes, 128 + 128);
   const BatchFormat made(3, {2, 5, 3}, Layout::kU8Nhwc, false,
                          {{"a", Dtype::kF32}, {"b", Dtype::kF16, {7}}, {"c", Dtype::kI64}, {"d", Dtype::kU8}});
   EXPECT_THAT(made.offsets, ElementsAre(0, 192, 192 + 24, 192 + 72, 192 + 84, 128, 192 + 48, 192 + 96));
+  EXPECT_EQ(made.indices_offset, 192 + 104);
   EXPECT_EQ(made.block_bytes, 192 + 128);
 }
 

@@ -52,6 +52,7 @@ TEST(MenderTest, AnotherSampleOfTheClassTakesTheRow) {
       corrupt_count += batch.corrupt_count();
       for (size_t row = 0; row < 20; ++row) {
         ++counts[batch.ids()[row]];
+        EXPECT_EQ(batch.indices()[row], batch.ids()[row] - 1000);
         EXPECT_EQ(batch.weights()[row], 1) << "epoch " << epoch;
         EXPECT_EQ(batch.labels()[row], static_cast<int64_t>(batch.ids()[row]) % 10);
       }
