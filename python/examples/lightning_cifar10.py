@@ -2,10 +2,11 @@
 
     python python/examples/lightning_cifar10.py cifar10:data/cifar-10-batches-bin
     python python/examples/lightning_cifar10.py digits --epochs 2 --resume run/last.ckpt
+    python python/examples/lightning_cifar10.py digits --devices 2
 
 Lightning saves the state of the loader in its checkpoints, so that --resume goes on in the middle of an epoch. The loader
-divides the batches among the ranks itself, so Lightning must not put a sampler of its own into it. (A script that is called
-lightning.py would import itself in place of Lightning.)
+divides the batches among the ranks itself, so Lightning must not put a sampler of its own into it. --batch-size counts the rows
+of all devices together. (A script that is called lightning.py would import itself in place of Lightning.)
 """
 import argparse
 import pathlib
@@ -19,6 +20,7 @@ from cifar10 import arguments, loader_of, network, pack_once
 
 def given_options() -> argparse.Namespace:
     parser = arguments(__doc__ or "")
+    parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path, default="run", help="folder for checkpoints")
     parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--resume", type=pathlib.Path, help="checkpoint to go on from")
@@ -58,8 +60,8 @@ class Classifier(lightning.LightningModule):
             self.step_count = self.options.epochs * len(train)
 
     def training_step(self, batch: penstock.Batch, _index: int) -> torch.Tensor:
-        images, labels = batch
-        loss = nn.functional.cross_entropy(self.network(images), labels)
+        sums = nn.functional.cross_entropy(self.network(batch.images), batch.labels, reduction="sum")
+        loss = sums * self.trainer.world_size / batch.global_count  # DDP takes the mean of the ranks' gradients
         self.log("loss", loss)
         return loss
 
@@ -82,8 +84,9 @@ class Classifier(lightning.LightningModule):
 def main(options: argparse.Namespace) -> None:
     lightning.seed_everything(0)
     checkpoints = ModelCheckpoint(options.out, save_last=True, every_n_train_steps=options.save_every)
-    trainer = lightning.Trainer(max_epochs=options.epochs, max_steps=options.stop_after, use_distributed_sampler=False,
-                                callbacks=[checkpoints], logger=False, enable_progress_bar=False, num_sanity_val_steps=0)
+    trainer = lightning.Trainer(max_epochs=options.epochs, max_steps=options.stop_after, devices=options.devices,
+                                use_distributed_sampler=False, callbacks=[checkpoints], logger=False, enable_progress_bar=False,
+                                num_sanity_val_steps=0)
     trainer.fit(Classifier(options), Pictures(options), ckpt_path=options.resume)
 
 

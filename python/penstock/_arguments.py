@@ -148,6 +148,11 @@ def folders(data: Any, where: str = "loader") -> "list[str]":
     return [folder(one, where) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data, where)]
 
 
+def absolute(place: str) -> str:
+    """A folder that is there as a path that a later os.chdir() does not change; addresses, and what is not there, as they are."""
+    return os.path.join(os.getcwd(), place) if not os.path.isabs(place) and os.path.isdir(place) else place
+
+
 def _has_folders(place: str) -> bool:
     if not os.path.isdir(place):
         return False

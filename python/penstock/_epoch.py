@@ -41,6 +41,7 @@ class Epoch:
             self._is_over = True
             self._finish()
             raise StopIteration
+        loader._has_given = True
         self._move_to(batch.index + 1)
         return batch
 

@@ -2,6 +2,7 @@
 import atexit
 import importlib
 import os
+import re
 import sys
 import threading
 import warnings
@@ -9,20 +10,18 @@ import weakref
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from penstock import _native
-from penstock._arguments import file_name, folders, int32, known_names, numbers, open_data, seed64, shown, sizes, text, whole, word
+from penstock._arguments import file_name, known_names, open_data, shown, whole
 from penstock._batch import Batch, made_batch, on_device
+from penstock._configuration import LEVELS, configuration_of, plain
 from penstock._dataset import Dataset
 from penstock._device import Copy, Feed, current, find_device, opening, page_locking
 from penstock._epoch import Epoch
 from penstock._limit import Limit, Watch, foresee
 from penstock._plan import Plan, made_plan
-from penstock._ranks import rank_and_world_size
-from penstock.augment import spec_list
+from penstock._ranks import rank_and_world_size, ranks_of_torch
 from penstock.errors import ConfigError
 
-_LAYOUTS = ("f32", "f16", "bf16", "u8", "u16")
-_LEVELS = ("u8", "u16")  # layouts without normalize, always channels last
-_ARRAYS = ("torch", "numpy", "dlpack")
+_OWN_NORMALIZE = re.compile(r"(^|[,| ])normalize($|[,| ])")  # without keys
 _open_loaders: "weakref.WeakSet[_native.Loader]" = weakref.WeakSet()
 
 
@@ -34,21 +33,6 @@ def _close_all() -> None:
         native.close()
 
 
-def _view_lists(views: Any, augment: Any) -> List[Any]:
-    """The lists of transforms of all views, of which `augment` is the only one without `views`."""
-    if isinstance(views, str) or not isinstance(views, (list, tuple)):
-        raise ConfigError(f"loader: views is {views!r:.200}; expected a list of what augment takes, one for each view")
-    if views and augment is not None:
-        raise ConfigError("loader: both augment and views are given; expected one of the two: the first view is that of images")
-    return list(views) or [augment]
-
-
-def _column_list(columns: Any) -> str:
-    if isinstance(columns, str):
-        columns = (columns,)
-    return ",".join(text("columns", part, expected="the specs of columns") for part in columns)
-
-
 class Loader:
     """Batches of a packed data set, in the order of an epoch, made ahead of time by threads of this process.
 
@@ -58,16 +42,16 @@ class Loader:
     data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits, or its address (https://, s3://,
         gs://: docs/FAR.md; PENSTOCK_CACHE_DIR and PENSTOCK_CACHE_LIMIT say where shards from there are kept). A list of them: their samples
         one after the other; sampler="mix(proportion=3:1)" says how many of each an epoch has.
-    split: "train", "test" or "all".
-    batch_size: samples per batch, over all ranks together. Rank r has its share of every batch, so that the batches do
-        not depend on the number of ranks.
+    split: "train", "test" (also "val", "valid" or "validation") or "all".
+    batch_size: samples per batch, over all ranks together (64). Rank r has its share of every batch, so that the batches do
+        not depend on the number of ranks. batch_size_per_rank: in its place, so many for each rank, as DataLoader counts them.
     workers: threads that make batches; None: one per core that this process may use; 0: the thread that iterates makes
         them.
     prefetch: batches that are made ahead.
     augment: transforms in their order, such as "random-resized-crop(size=224),flip,normalize", or a list of such parts, or a
         list or Compose of torchvision's or timm's (penstock.augment). docs/TRANSFORMS.md lists them. Without normalize,
-        images are 0 to 1; normalize without keys takes the mean and deviation of the data set. None: "normalize", for
-        layouts "u8" and "u16" nothing.
+        images are 0 to 1; normalize without keys takes the mean and deviation of the split train wherever the data set has one,
+        also for another split (`loader.dataset.statistics`). None: "normalize", for layouts "u8" and "u16" nothing.
     layout: "f32", "f16" or "bf16", or "u8" (levels 0 to 255, without normalize, always channels last), or for pictures of
         uint16 "u16", likewise. Pictures of uint16 and float32, and of any number of channels, are "f32" too: level / 65535, and
         values of float32 as they are, unless they are normalised.
@@ -80,8 +64,8 @@ class Loader:
     tail: what happens to the samples that do not fill a batch: "pad" delivers them as a smaller batch, "drop" leaves
         them out.
     seed: of the order and of the augmentation, 64 bits.
-    rank, world_size: None: those of torch.distributed if it is initialised, else those of torchrun, Slurm or Open MPI. A rank has
-        an equal share of every batch, also of the last one, or one row less than another rank. With
+    rank, world_size: None: those of torch.distributed if it is initialised, also after the loader was made and before its first
+        batch is taken; else those of torchrun, Slurm or Open MPI. A rank has an equal share of every batch, also of the last one, or one row less than another rank. With
         shuffle="rank-local" a rank whose samples are used up has none.
     epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
     subset: some of the samples: "percent(0-10)" of each class, "fraction(0.1,seed=1)", "ids(FILE)" or "classes(cat:dog)"; of
@@ -92,12 +76,14 @@ class Loader:
         for several data sets "mix(...)"; rows= is the length of an epoch. Counts are exact in every epoch, and the order
         is the same for any number of ranks; copies of a sample in one epoch are augmented by random numbers of their own.
         `loader.selection` says what was chosen.
-    weights: with sampler="weighted": a number for each sample of the data set, in the order of `loader.dataset`.
+    weights: with sampler="weighted": a number for each sample, in the order of Dataset(data, split), which is not that of ids: with
+        weights by id, weights_by_id[Dataset(data).ids]. With a subset, for all samples of the split or for those of the subset.
     on_corrupt: what a corrupt sample does. "fail": its step raises a CorruptError; "mask": its image is zeros and has weight 0
         (`batch.weights`); "substitute": another sample of its class has its place, or if 8 of them are corrupt as well, it
         is masked. More than 1 % of such images, of 1,000 or more that this loader has delivered, are a CorruptError.
     quarantine: a file that gets a line of JSON for each corrupt sample that was met; lines are appended.
-    decode: as the flag of loadbench; it changes no pixel.
+    decode: how JPEGs are decoded, which changes no pixel. "index": the blocks under the crop alone, where a sample allows it;
+        "region": by libjpeg-turbo, down to the last row of the crop; "full": all of it; "auto": the first that a sample allows.
     dct_scale: whether JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is made that small anyway, which is
         faster and changes pixels. "auto": if a transform of `augment` draws at random; "always"; "off".
     read_ahead: with shuffle="shards(...)": whether the shards that come next are read ahead and used ones are dropped from
@@ -126,12 +112,12 @@ class Loader:
     step that would have given it; the loader goes on with the batch after it.
 
     Threads: a loader may be used on any thread. Signals of Python, such as Ctrl-C, interrupt a step that waits for
-    workers. A fork cannot use the loader of its parent.
+    workers. A fork cannot use the loader of its parent; pickled or deep-copied, it is made again, without its threads, at its place.
     """
 
     @known_names
-    def __init__(self, data: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]", *, split: str = "train", batch_size: int = 64,
-                 workers: Optional[int] = None, prefetch: int = 4,
+    def __init__(self, data: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]", *, split: str = "train",
+                 batch_size: Optional[int] = None, workers: Optional[int] = None, prefetch: int = 4,
                  augment: "str | Sequence[Any] | Callable[..., Any] | None" = None, layout: str = "f32",
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
@@ -141,65 +127,55 @@ class Loader:
                  size_schedule: "str | Mapping[int, int]" = "",
                  subset: str = "", exclude_ids: "str | os.PathLike[str] | None" = None, sampler: str = "",
                  weights: "Sequence[float] | Any" = None,
-                 quarantine: "str | os.PathLike[str] | None" = None, sim_link: Optional[str] = None) -> None:
-        if arrays is not None and arrays not in _ARRAYS:
-            raise ConfigError(f"loader: arrays is {arrays!r:.200}; expected one of {', '.join(_ARRAYS)}, or None")
-        if layout not in _LAYOUTS:
-            raise ConfigError(f"loader: layout is {layout!r:.200}; expected one of {', '.join(_LAYOUTS)}")
-        if isinstance(shuffle, bool):
-            shuffle = "global" if shuffle else "none"
-        first, *others = _view_lists(views, augment)
-        if first is None:
-            first = "" if layout in _LEVELS else "normalize"
-        rank, world_size = rank_and_world_size(rank, world_size)
-        workers = len(os.sched_getaffinity(0)) if workers is None else workers
-        device = find_device(device)
-        if device is not None and arrays not in (None, "torch"):
+                 quarantine: "str | os.PathLike[str] | None" = None, sim_link: Optional[str] = None,
+                 batch_size_per_rank: Optional[int] = None) -> None:
+        self._given = plain({name: value for name, value in locals().items() if name != "self"})
+        self._device = find_device(device)
+        if self._device is not None and arrays not in (None, "torch"):
             raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
-        self._arrays_name = "torch" if device is not None else arrays
-        self._options: Dict[str, Any] = {"batch_size": whole("batch_size", batch_size), "seed": seed64(seed),
-                                         "shuffle": _native.shuffle_text(word("shuffle", shuffle, others=", True or False")),
-                                         "tail": word("tail", tail)}
-        own_layout = "u8" if device is not None else f"{layout}-nhwc" if channels_last and layout not in _LEVELS else layout
-        allocate, release = page_locking() if device is not None else (0, 0)
-        first_folder, *other_folders = folders(data)
-        if sim_link is not None:
-            speed = text("sim_link", sim_link, expected='a delay and a rate, such as "20ms,100MB/s"')
-            first_folder, *other_folders = (_native.behind_sim_link(speed, one) for one in (first_folder, *other_folders))
-            os.environ["PENSTOCK_SIM_LINK"] = speed  # which native code has set where Python does not see it
-        self._configuration = dict(
-            data=first_folder, also=other_folders, split=text("split", split), augment=spec_list(first),
-            views=[spec_list(view) for view in others], size_schedule=sizes(size_schedule),
-            workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
-            world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
-            layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
-            dct_scale=word("dct_scale", dct_scale), read_ahead=word("read_ahead", read_ahead), columns=_column_list(columns),
-            subset=text("subset", subset, expected='the spec of a subset, such as "percent(0-10)"'),
-            exclude_ids=file_name("exclude_ids", exclude_ids),
-            sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced", or "weighted" with '
-                         'weights=[...]; ranks share every batch by themselves'), **self._options)
-        with opening(device), current(device):
-            self._native = open_data(_native.Loader, weights=numbers("weights", weights),
-                                     quarantine=file_name("quarantine", quarantine), allocate=allocate, release=release,
-                                     **self._configuration)
+        self._given["device"] = None if self._device is None else str(device)
+        self._arrays_name = "torch" if self._device is not None else arrays
+        self._layout = layout
+        self._has_own_rank = rank is None and world_size is None
+        self._open(*rank_and_world_size(rank, world_size))
         self._check_pixels_and_length(layout)
         for warning in self._native.warnings:
             warnings.warn(f"loader: {warning}", stacklevel=2)
-        self._device = device
-        self._layout = layout
-        names = ["images", *(f"view{number}" for number in range(1, len(others) + 1))]
-        self._feed = None if device is None else Feed(importlib.import_module("torch"), device, layout, channels_last,
-                                                      dict(zip(names, self._native.normalizations)))
-        _open_loaders.add(self._native)
-        self._dataset: Optional[Dataset] = None
-        self.rank, self.world_size = rank, world_size
+        names = ["images", *(f"view{number}" for number in range(1, len(self._configuration["views"]) + 1))]
+        self._feed = None if self._device is None else Feed(importlib.import_module("torch"), self._device, layout, channels_last,
+                                                            dict(zip(names, self._native.normalizations)))
         # Where the next iteration begins, and how far the newest one has come.
         self._epoch, self._next_batch, self._is_placed = 0, 0, True
-        self._turn = 0
+        self._turn, self._has_given = 0, False
         self._lock = threading.Lock()
 
+    def _open(self, rank: int, world_size: int) -> None:
+        configuration = configuration_of(self._given, rank, world_size)
+        allocate, release = page_locking() if self._device is not None else (0, 0)
+        with opening(self._device), current(self._device):
+            self._native = open_data(_native.Loader, weights=self._given["weights"],
+                                     quarantine=file_name("quarantine", self._given["quarantine"]),
+                                     allocate=allocate, release=release, **configuration)
+        _open_loaders.add(self._native)
+        self._configuration = configuration
+        self._dataset: Optional[Dataset] = None
+        self.rank, self.world_size = rank, world_size
+
+    def _follow_torch(self) -> None:
+        """A rank that the loader has found by itself is that of torch.distributed, also where that was initialised later."""
+        now = ranks_of_torch() if self._has_own_rank else None
+        if now is None or now == (self.rank, self.world_size):
+            return
+        if self._has_given:
+            raise ConfigError(f"loader: it has given batches of rank {self.rank} of {self.world_size}, and torch.distributed now says rank "
+                              f"{now[0]} of {now[1]}; expected a loader that is made, or first iterated, after init_process_group(), or "
+                              "rank= and world_size=")
+        native = self._native
+        self._open(*now)
+        native.close()
+
     def _check_pixels_and_length(self, layout: str) -> None:
-        if layout in _LEVELS and self._native.has_normalize:
+        if layout in LEVELS and self._native.has_normalize:
             raise ConfigError(f'loader: layout is "{layout}", levels of 0 to {255 if layout == "u8" else 65535}, with normalize in '
                               'augment; expected an augment without it, '
                               'or layout="f32", "f16" or "bf16"')
@@ -211,6 +187,7 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch. An earlier iteration of this loader ends with a ConfigError at its next step."""
         with self._lock:
+            self._follow_torch()
             if not self._is_placed:
                 self._epoch, self._next_batch = self._epoch + 1, 0
             self._native.start_epoch(self._epoch, self._next_batch)
@@ -235,6 +212,7 @@ class Loader:
 
     def batch(self, index: int, epoch: Optional[int] = None) -> Batch:
         """Batch `index` of the epoch (default: `self.epoch`), made by the calling thread. Iterations do not notice."""
+        self._follow_torch()
         arrays = self._arrays()
         epoch = self._epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
         index = whole("batch", index)
@@ -244,8 +222,8 @@ class Loader:
 
     def plan(self, epoch: int, index: int) -> Plan:
         """What the transforms draw for sample `index` of the data set (`self.dataset[index]`) in `epoch`."""
-        return made_plan(_native.plan(self._native, whole("epoch", epoch, 0, 2**32 - 1),
-                                      whole("index", index, 0, self._native.size - 1)))
+        index = self.dataset._stored(whole("index", index, 0, len(self.dataset) - 1))
+        return made_plan(_native.plan(self._native, whole("epoch", epoch, 0, 2**32 - 1), index))
 
     def _delivered(self, copy: Copy) -> Batch:
         assert self._feed is not None
@@ -256,7 +234,8 @@ class Loader:
         """Where this loader is: after load_state_dict() the next iteration goes on after the last batch that was
         delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
         with self._lock:
-            return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options,
+            return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, "data": self._native.identity,
+                    **{name: self._configuration[name] for name in ("batch_size", "seed", "shuffle", "tail", "dct_scale")},
                     "augment": " | ".join([self._native.augment, *self._configuration["views"]]) + self._sizes_text(),
                     "layout": self._layout, "selection": self._native.selection}
 
@@ -266,14 +245,15 @@ class Loader:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Takes what state_dict() gave. Raises ConfigError if the loader of that state made other batches: of other samples,
-        another batch_size, seed, shuffle, tail, augment or views, layout, subset or sampler. set_epoch() takes a loader with others to an epoch."""
+        another batch_size, seed, shuffle, tail, augment or views, layout, dct_scale, subset or sampler. set_epoch() takes a loader with others to an epoch."""
         here = self.state_dict()
         if not isinstance(state, dict):
             raise ConfigError(f"loader: state is {state!r:.200}; expected what state_dict() gave")
         try:
             epoch, batch = whole("epoch", state["epoch"], 0, 2**32 - 1), whole("batch", state["batch"], 0)
-            # Earlier states have neither augment nor layout, and no selection, because there was none.
-            state = {"augment": here["augment"], "layout": here["layout"], "selection": "", **state}
+            # Earlier states lack some of these, and a selection because there was none.
+            known = {name: here[name] for name in ("augment", "layout", "data", "dct_scale")}
+            state = {**known, "selection": "", **state}
             differing = [key for key in here if key not in ("epoch", "batch") and state[key] != here[key]]
         except (KeyError, TypeError) as error:
             raise ConfigError(f"loader: state {state!r:.200} has no {error}; expected what state_dict() gave") from None
@@ -320,6 +300,7 @@ class Loader:
         next process. say: takes the lines; None: they are only in `watch.limit` and `watch.promise`. Of several ranks
         the first one says the lines and keeps the promise.
         """
+        self._follow_torch()
         configuration = {key: value for key, value in self._configuration.items() if key not in ("workers", "epoch_count")}
         for key, default in (("size_schedule", ""), ("read_ahead", "auto")):  # histories of earlier versions do not name them
             if configuration.get(key) == default:
@@ -332,6 +313,7 @@ class Loader:
 
     def digest(self, epochs: int = 1) -> List[str]:
         """One digest per epoch 0 .. epochs - 1 of all that this rank gets: what `loadbench --digest` prints."""
+        self._follow_torch()
         return [self._native.digest(epoch) for epoch in range(whole("epochs", epochs, 1))]
 
     def close(self) -> None:
@@ -349,15 +331,17 @@ class Loader:
     @property
     def batch_size(self) -> int:
         """Samples per batch, over all ranks together."""
-        return self._options["batch_size"]
+        return self._configuration["batch_size"]
 
     @property
     def dataset(self) -> Dataset:
-        """The samples that are loaded, all of the split, one by one."""
+        """The samples that epochs are made of, one by one: those of the split that `subset` and `exclude_ids` leave. Without a
+        sampler and tail="drop" an epoch has each of them once."""
         if self._dataset is None:
             others = self._configuration["also"]
             split = self._configuration["split"]
-            self._dataset = Dataset([self._native.folder, *others], split) if others else Dataset(self._native.folder)
+            dataset = Dataset([self._native.folder, *others], split) if others else Dataset(self._native.folder)
+            self._dataset = dataset._of(self._native.subset)
         return self._dataset
 
     @property
@@ -386,8 +370,15 @@ class Loader:
         return self._native.memory_bytes
 
     def __repr__(self) -> str:
-        return (f"<penstock.Loader {shown(self._native.folder)}: {self._native.size} samples, {len(self)} batches of "
-                f"{self._options['batch_size']}, {self._native.augment or 'no augmentation'}>")
+        lists = " | ".join([self._native.augment or "no augmentation", *self._configuration["views"]])
+        whose = f" by the mean and deviation of split {self._native.normalize_split}" if _OWN_NORMALIZE.search(lists) else ""
+        count = len(self._native.subset) // 8 or self._native.size
+        return (f"<penstock.Loader {shown(self._native.folder)}: {count} samples, {len(self)} batches of {self.batch_size}, "
+                f"{lists}{whose}>")
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        with self._lock:
+            return _made_again, (type(self), self._given, self._epoch, self._next_batch)
 
     def _arrays(self) -> "_native.Arrays":
         name = self._arrays_name or ("torch" if "torch" in sys.modules else "numpy")
@@ -398,3 +389,10 @@ class Loader:
             # Here, because Ctrl-C while C++ imports it would become another exception.
             importlib.import_module("numpy" if name == "numpy" else "torch.utils.dlpack")
         return getattr(_native.Arrays, name)
+
+
+def _made_again(kind: "type[Loader]", given: Dict[str, Any], epoch: int, next_batch: int) -> Loader:
+    options = dict(given)
+    loader = kind(options.pop("data"), **options)
+    loader._epoch, loader._next_batch = epoch, next_batch
+    return loader

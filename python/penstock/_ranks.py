@@ -25,6 +25,14 @@ def ranks_of_machine() -> int:
     return max([_number(name) for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") if os.environ.get(name)], default=1) or 1
 
 
+def ranks_of_torch() -> Optional[Tuple[int, int]]:
+    """Rank and world size of torch.distributed; None unless it is initialised."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
+
+
 def rank_and_world_size(rank: Optional[int], world_size: Optional[int]) -> Tuple[int, int]:
     """The given values; without any, those of torch.distributed once it is initialised, else the launcher's, else (0, 1)."""
     if (rank is None) != (world_size is None):
@@ -32,9 +40,9 @@ def rank_and_world_size(rank: Optional[int], world_size: Optional[int]) -> Tuple
         raise ConfigError(f"loader: {given} is given without {missing}; expected both or none")
     if rank is not None and world_size is not None:
         return rank, world_size
-    distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    of_torch = ranks_of_torch()
+    if of_torch is not None:
+        return of_torch
     in_batch_script = os.environ.get("ENVIRONMENT") == "BATCH" and not os.environ.get("SLURM_STEP_ID")
     for rank_name, size_name in _LAUNCHERS:
         is_slurm_script = in_batch_script and rank_name.startswith("SLURM")

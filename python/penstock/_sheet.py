@@ -55,7 +55,7 @@ def show(data: "str | os.PathLike[str] | Dataset | Loader", augment: "str | Sequ
     augment: transforms, as for Loader. None: those of the Loader; without one, none.
     grid: pictures per side, or (rows, columns).
     out: a PNG file to write.
-    sample: the index of one sample, which is then in every cell, as it is in `epoch` and the epochs after it: the same
+    sample: the index of one sample, as in dataset[sample], which is then in every cell, as it is in `epoch` and the epochs after it: the same
         picture with other draws.
     epoch: whose first samples are shown. shuffle: "global" or "none"; True and False stand for these.
 
@@ -66,12 +66,12 @@ def show(data: "str | os.PathLike[str] | Dataset | Loader", augment: "str | Sequ
     if augment is None:
         augment = loader._native.augment if loader else ""
     if seed is None:
-        seed = loader._options["seed"] if loader else 0
+        seed = loader._configuration["seed"] if loader else 0
     rows, columns = _grid(grid)
     if isinstance(shuffle, bool):
         shuffle = "global" if shuffle else "none"
     if sample is not None:
-        sample = whole("sample", sample, -len(dataset), len(dataset) - 1, "show") % len(dataset)
+        sample = dataset._stored(whole("sample", sample, -len(dataset), len(dataset) - 1, "show") % len(dataset))
     made = _native.sheet(dataset._native, spec_list(augment, "show"), rows, columns, seed64(seed, "show"),
                          whole("epoch", epoch, 0, where="show"), text("shuffle", shuffle, "show"), sample)
     sheet = Sheet(made, columns, dataset.class_names)

@@ -17,6 +17,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/look/picture.h"
 #include "loader/look/sheet.h"
+#include "loader/rows/pipeline_of.h"
 #include "python/src/fields.h"
 #include "python/src/module.h"
 
@@ -29,6 +30,39 @@ using nanobind::literals::operator""_a;
 struct OpenDataset {
   std::shared_ptr<const Dataset> dataset;
 };
+
+/// Ids and labels of all samples, in their order, as bytes of int64. It reads what shards say of their samples, and no
+/// picture.
+nb::tuple ids_and_labels(const OpenDataset& self) {
+  const Dataset& dataset = *self.dataset;
+  std::vector<int64_t> ids(dataset.size()), labels(dataset.size());
+  {
+    const Unlocked released;
+    for (uint64_t index = 0; index < dataset.size(); ++index) {
+      const Sample sample = dataset.at(index);
+      ids[index] = static_cast<int64_t>(sample.id);
+      labels[index] = sample.label;
+      dataset.check_read(index);
+    }
+  }
+  return nb::make_tuple(bytes_of(ids), bytes_of(labels));
+}
+
+/// Whose mean and deviation `normalize` takes, and these.
+nb::tuple statistics_tuple(const OpenDataset& self) {
+  const auto [split, values] = normalize_statistics(*self.dataset);
+  const auto channels = static_cast<size_t>(values.channels);
+  return nb::make_tuple(split, std::vector(values.mean.begin(), values.mean.begin() + channels),
+                        std::vector(values.deviation.begin(), values.deviation.begin() + channels));
+}
+
+/// The data sets of several, as (folder, index of the first sample, index after the last one).
+nb::list part_tuples(const OpenDataset& self) {
+  nb::list list;
+  for (const auto& part : self.dataset->parts())
+    list.append(nb::make_tuple(path_text(part.folder), part.begin, part.end));
+  return list;
+}
 
 /// NumPy, H x W x C, which owns the pixels.
 nb::object array_of(std::vector<uint8_t> pixels, const Extent& extent, PixelType type = PixelType::kU8) {
@@ -92,6 +126,9 @@ void define_dataset(nb::module_& module) {
           },
           "data"_a, "also"_a, "split"_a, Release())
       .def("sample", sample, "index"_a)
+      .def("ids_and_labels", ids_and_labels)
+      .def("statistics", statistics_tuple)
+      .def_prop_ro("parts", part_tuples)
       .def(
           "field",
           [](const OpenDataset& self, uint64_t index, size_t number) {

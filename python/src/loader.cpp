@@ -15,6 +15,7 @@
 #include "augment/size_schedule.h"
 #include "core/choice.h"
 #include "loader/batch/option_names.h"
+#include "loader/rows/pipeline_of.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 
@@ -86,6 +87,13 @@ nb::object column(const nb::object& self, size_t number, Arrays arrays) {
     strides = {height * width * channels, 1, width * channels, channels};
   }
   return array(arrays, batch.column(number).data(), shape, strides, dlpack_dtype(column.dtype), self);
+}
+
+/// int64, one per row that has a sample.
+nb::object indices(const nb::object& self, Arrays arrays) {
+  auto& batch = nb::cast<Batch&>(self);
+  const std::array shape{static_cast<size_t>(batch.count())};
+  return array(arrays, batch.indices().data(), shape, {}, dlpack_dtype(Dtype::kU64), self);
 }
 
 nb::list column_names(const Batch& batch) {
@@ -267,6 +275,7 @@ void define_batch(nb::module_& module) {
       .def_prop_ro("corrupt_count", &Batch::corrupt_count)
       .def_prop_ro("first_position", &Batch::first_position)
       .def_prop_ro("column_names", column_names)
+      .def("indices", indices, "arrays"_a)
       .def("column", [](const nb::object& self, size_t number, Arrays arrays) { return column(self, number, arrays); });
 }
 
@@ -334,6 +343,10 @@ void define_loader(nb::module_& module) {
       .def_prop_ro("selection_text", &NativeLoader::selection_text)
       .def_prop_ro("size", [](const NativeLoader& self) { return self.dataset().size(); })
       .def_prop_ro("warnings", &NativeLoader::warnings)
+      .def_prop_ro("subset", [](const NativeLoader& self) { return bytes_of(self.subset()); })
+      .def_prop_ro("identity", [](const NativeLoader& self) { return identity_of(self.dataset().manifest()); })
+      .def_prop_ro("normalize_split",
+                   [](const NativeLoader& self) { return normalize_statistics(self.dataset()).split; })
       .def_prop_ro("folder", [](const NativeLoader& self) { return path_text(self.dataset().folder()); })
       .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })
       .def_prop_ro("augment", [](const NativeLoader& self) { return self.pipeline().text(); })

@@ -3,7 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace penstock::python {
 
@@ -18,6 +20,12 @@ void define_plan(nb::module_& module);
 
 /// A path as Python's str, whatever its bytes are (os.fsdecode).
 nb::str path_text(const std::filesystem::path& path);
+
+/// Whole numbers of 64 bits as bytes, for memoryview(...).cast("q").
+template <class Number>
+nb::bytes bytes_of(const std::vector<Number>& numbers) {
+  return nb::bytes(numbers.data(), numbers.size() * sizeof(Number));
+}
 
 /// Releases the GIL while it lives. A daemon thread that asks for the GIL while the interpreter ends would be unwound
 /// by CPython through frames of C++, which ends the process with an abort. Such a thread stops here instead, until the

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "augment/size_schedule.h"
@@ -11,6 +12,7 @@
 #include "core/text.h"
 #include "loader/batch/digest.h"
 #include "loader/bottleneck/observe.h"
+#include "loader/rows/pipeline_of.h"
 #include "loader/rows/sample_boxes.h"
 #include "python/src/module.h"
 
@@ -68,17 +70,18 @@ class NativeLoader::Turn {
 NativeLoader::NativeLoader(const std::vector<std::filesystem::path>& data, const std::string& split,
                            const std::string& augment, LoaderOptions options)
     : dataset_(open_all(data, split, needed_shards(options))),
-      pipelines_{Pipeline(augment, dataset_->manifest().statistics)},
+      pipelines_{pipeline_of(augment, *dataset_)},
       options_(std::move(options)),
       process_(getpid()) {
   options_.gives_batches_away = true;
-  for (const auto& view : options_.views) pipelines_.emplace_back(view, dataset_->manifest().statistics);
+  for (const auto& view : options_.views) pipelines_.push_back(pipeline_of(view, *dataset_));
   check_threads_are_here(options_.workers);
   loader_ = std::make_unique<Loader>(dataset_, pipeline(), options_);
   extent_ = loader_->extent();
   batches_per_epoch_ = loader_->batches_per_epoch();
   samples_per_epoch_ = loader_->samples_per_epoch();
   rows_ = loader_->order().rows();
+  if (const auto* chosen = loader_->order().subset()) subset_ = *chosen;
   selection_ = loader_->order().identity(*dataset_);
   selection_text_ = loader_->order().text();
   warnings_ = loader_->warnings();
@@ -102,16 +105,21 @@ void NativeLoader::start_epoch(int64_t epoch, int64_t first_batch) {
   loader_->start_epoch(epoch, first_batch);
 }
 
+Batch NativeLoader::numbered(Batch batch) const {
+  if (subset_.empty()) return batch;
+  for (uint64_t& index : batch.indices().first(static_cast<size_t>(batch.count())))
+    index = static_cast<uint64_t>(std::lower_bound(subset_.begin(), subset_.end(), index) - subset_.begin());
+  return batch;
+}
+
 std::optional<Batch> NativeLoader::next() {
   const Turn turn(*this);
-  if (!watch_) return loader_->next();
-  watch_->begin_wait();
+  if (watch_) watch_->begin_wait();
   auto batch = loader_->next();
-  if (batch)
-    watch_->end_wait(batch->global_count());
-  else
-    watch_->pause();
-  return batch;
+  if (watch_ && batch) watch_->end_wait(batch->global_count());
+  if (watch_ && !batch) watch_->pause();
+  if (!batch) return std::nullopt;
+  return numbered(std::move(*batch));
 }
 
 Batch NativeLoader::batch(int64_t epoch, int64_t index) {
@@ -125,7 +133,7 @@ Batch NativeLoader::batch(int64_t epoch, int64_t index) {
     single_ = std::make_unique<Loader>(dataset_, pipeline(), options);
   }
   single_->start_epoch(epoch, index);
-  return std::move(*single_->next());
+  return numbered(std::move(*single_->next()));
 }
 
 std::string NativeLoader::digest(int64_t epoch) {

@@ -32,6 +32,7 @@ class NativeLoader {
   ~NativeLoader();
 
   void start_epoch(int64_t epoch, int64_t first_batch);
+  /// Rows have the indices of their samples in subset(), where there is one.
   std::optional<Batch> next();
   /// Batch `index` of `epoch`, made by the calling thread. It does not disturb the epoch that next() goes through.
   Batch batch(int64_t epoch, int64_t index);
@@ -60,12 +61,15 @@ class NativeLoader {
   const Extent& extent() const { return extent_; }
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   uint64_t samples_per_epoch() const { return samples_per_epoch_; }
-  uint64_t rows() const { return rows_; }                                ///< SampleOrder::rows(), as the next two
+  uint64_t rows() const { return rows_; }  ///< SampleOrder::rows(), as the next two
+  /// The samples that the epochs have, where these are not all: SampleOrder::subset(); empty otherwise.
+  const std::vector<uint64_t>& subset() const { return subset_; }
   const std::string& selection() const { return selection_; }            // identity()
   const std::string& selection_text() const { return selection_text_; }  // text()
 
  private:
   class Turn;
+  Batch numbered(Batch batch) const;
   LoaderStatistics try_out() const;
 
   std::shared_ptr<const Dataset> dataset_;
@@ -74,6 +78,7 @@ class NativeLoader {
   Extent extent_;
   int64_t batches_per_epoch_ = 0;
   uint64_t samples_per_epoch_ = 0, rows_ = 0;
+  std::vector<uint64_t> subset_;
   std::string selection_, selection_text_;
   std::vector<std::string> warnings_;
   pid_t process_;

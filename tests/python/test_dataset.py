@@ -153,3 +153,131 @@ def test_several_data_sets_are_one(digits, tmp_path):
         assert len(data) == 1030 and sum(data.class_counts) == 1030
         assert (data[5].image == first[5].image).all() and (data[1004].image == more[4].image).all()
     assert failure(penstock.ConfigError, penstock.Dataset, []).startswith("dataset: data is []; expected the folder")
+
+
+def sources(folder):
+    """The files that were packed, in the order of their ids, with their labels: what torchvision's ImageFolder lists."""
+    return [(path, int(path.parent.name.removeprefix("class"))) for path in sorted((folder.parent / "source").rglob("*.jpg"))]
+
+
+@pytest.mark.parametrize("options", [{}, {"subset": "percent(25-100)"}, {"subset": "classes(class1)", "on_corrupt": "mask"},
+                                     {"sampler": "repeat(n=2)", "subset": "fraction(0.5)"}])
+@pytest.mark.parametrize("arrays", ["torch", "numpy"])
+def test_indices_of_a_batch_are_those_of_the_loaders_data_set(pictures, options, arrays):
+    loader = penstock.Loader(pictures, augment="random-resized-crop(size=16)", batch_size=6, arrays=arrays, **options)
+    data, seen = loader.dataset, set()
+    for batch in loader:
+        assert str(batch.indices.dtype).endswith("int64")
+        for index, number, label in zip(batch.indices.tolist(), batch.ids.tolist(), batch.labels.tolist(), strict=True):
+            assert (data[index].id, data[index].label) == (number, label) == (int(data.ids[index]), int(data.labels[index]))
+            assert data.by_id(number).path == data[index].path
+            seen.add(index)
+    assert seen == set(range(len(data))) and repr(loader).startswith(f"<penstock.Loader {data.folder}: {len(data)} samples, ")
+    assert len(data) == loader.sample_count // (2 if "sampler" in options else 1) == sum(data.class_counts)
+    assert data.class_counts == [sum(sample.label == label for sample in data) for label in range(3)]
+
+
+def test_a_loaders_data_set_keeps_its_subset_and_its_place(pictures, monkeypatch):
+    monkeypatch.chdir(pictures.parent)
+    loader = penstock.Loader("packed", subset="percent(0-50)", augment="resize(height=8,width=8)")
+    plan = loader.plan(0, 11)
+    monkeypatch.chdir("/")
+    data = pickle.loads(pickle.dumps(loader.dataset))
+    assert len(data) == 12 and [sample.id for sample in data] == loader.dataset.ids.tolist() == data.ids.tolist()
+    height, width, _ = data[11].image.shape
+    assert (plan.input_height, plan.input_width) == (height, width)
+    with pytest.raises(penstock.ConfigError, match="index is 12; expected 0 to 11"):
+        loader.plan(0, 12)
+    shown = penstock.show(loader, sample=-1, grid=1)
+    assert shown.ids == [data[11].id]
+
+
+def test_a_row_of_a_substitute_has_the_substitutes_index(pictures, tmp_path):
+    shutil.copytree(pictures, tmp_path / "data")
+    shard = next((tmp_path / "data/train").glob("*.safetensors"))
+    damaged = penstock.Dataset(pictures)[0].id
+    whole = bytearray(shard.read_bytes())
+    start = len(whole) // 2
+    whole[start:start + 40] = bytes(40)
+    shard.write_bytes(whole)
+    loader = penstock.Loader(tmp_path / "data", augment="resize(height=8,width=8)", on_corrupt="substitute", batch_size=24)
+    batch = next(iter(loader))
+    assert loader.statistics()["substituted_count"] > 0 and damaged >= 0
+    assert loader.dataset.ids[batch.indices].tolist() == batch.ids.tolist()
+
+
+def test_ids_that_are_missing_or_those_of_several_are_told(pictures):
+    data, both = penstock.Dataset(pictures), penstock.Dataset([pictures, pictures])
+    with pytest.raises(KeyError, match="no sample has id 24; expected one of dataset.ids"):
+        data.by_id(24)
+    with pytest.raises(penstock.ConfigError, match=f"2 samples have id {data[3].id}, those of index 3, 27; expected dataset"):
+        both.by_id(data[3].id)
+    loader = penstock.Loader([pictures, pictures], subset="percent(0-50)", augment="resize(height=8,width=8)", batch_size=24)
+    batch = loader.batch(0)
+    assert [both.part_of(index) for index in (0, 23, 24, -1 % 48)] == [0, 0, 1, 1]
+    assert sorted(loader.dataset.part_of(batch.indices).tolist()) == 12 * [0] + 12 * [1]
+
+
+def test_weights_are_in_the_order_of_the_data_set_and_by_id_through_its_ids(pictures):
+    files = sources(pictures)
+    heavy = numpy.array([10.0 if label == 2 else 1.0 for _, label in files])  # as from ImageFolder.targets: by id
+    data = penstock.Dataset(pictures)
+    expected = [heavy[sample.id] for sample in data]
+    assert heavy[data.ids].tolist() == expected and data.ids.tolist() != sorted(data.ids.tolist())
+    options = {"augment": "resize(height=8,width=8)", "batch_size": 240}
+    drawn = penstock.Loader(pictures, sampler="weighted(rows=240)", weights=heavy[data.ids], **options).batch(0).labels.tolist()
+    assert drawn.count(2) == 200
+    half = penstock.Loader(pictures, subset="percent(0-50)", **options).dataset
+    digests = [penstock.Loader(pictures, subset="percent(0-50)", sampler="weighted(rows=240)", weights=weights, **options).digest()
+               for weights in (heavy[data.ids], heavy[half.ids])]
+    assert digests[0] == digests[1]
+    with pytest.raises(penstock.ConfigError, match="23 weights for 24 samples, 12 of them chosen; expected one for each"):
+        penstock.Loader(pictures, subset="percent(0-50)", sampler="weighted", weights=heavy[1:], **options)
+
+
+def test_names_of_torchvisions_data_sets_are_there_or_are_told(pictures):
+    data = penstock.Dataset(pictures)
+    assert data.classes == data.class_names and data.class_to_idx == {"class0": 0, "class1": 1, "class2": 2}
+    assert data.targets.tolist() == [sample.label for sample in data]
+    with pytest.raises(AttributeError, match=r"dataset: samples is no attribute; expected dataset\[i\].path with dataset.labels\[i\]"):
+        data.samples
+    assert not hasattr(data, "nothing") and copy.copy(data)[0].id == data[0].id
+
+
+@pytest.fixture(scope="module")
+def dark_and_light(tmp_path_factory):
+    """Dark pictures to train on, light ones to test with."""
+    folder = tmp_path_factory.mktemp("statistics") / "data"
+    for split, level in (("train", 40), ("test", 200)):
+        penstock.pack([(numpy.full((4, 4, 1), level + 20 * (i % 2), numpy.uint8), i % 2) for i in range(8)], folder, split=split)
+    return folder
+
+
+def test_normalize_takes_the_statistics_of_the_training_split(dark_and_light):
+    folder = dark_and_light
+    train, test = (penstock.Dataset(folder, split) for split in ("train", "test"))
+    assert train.statistics == test.statistics and test.statistics.split == "train" and len(test.statistics.mean) == 1
+    assert train.statistics.mean[0] == pytest.approx(50 / 255) and train.statistics.deviation[0] == pytest.approx(10 / 255)
+    options = {"augment": "normalize", "arrays": "numpy", "batch_size": 8, "views": ()}
+    loaders = [penstock.Loader(folder, split=split, **options) for split in ("train", "val")]
+    assert sorted({float(value) for value in loaders[0].batch(0).images.flat}) == pytest.approx([-1, 1], abs=1e-5)
+    assert sorted({float(value) for value in loaders[1].batch(0).images.flat}) == pytest.approx([15, 17], abs=1e-5)
+    assert all("by the mean and deviation of split train" in repr(loader) for loader in loaders)
+    stated = penstock.Loader(folder, split="val", augment="normalize(mean=0.5,std=0.5)")
+    assert "mean and deviation" not in repr(stated)
+    views = penstock.Loader(folder, split="test", views=["normalize", "flip,normalize"], arrays="numpy", batch_size=8)
+    assert sorted({float(value) for view in views.batch(0).views for value in view.flat}) == pytest.approx([15, 17], abs=1e-5)
+    assert "normalize | flip,normalize by the mean" in repr(views)
+    done = command("loadbench", "--data", folder, "--split", "test", "--digest", "--augment", "normalize", "--workers", 0, "--epochs", 1,
+                   "--batch-size", 8)
+    assert loaders[1].digest()[0] in done.stdout
+
+
+def test_a_split_without_a_train_beside_it_has_its_own_statistics(dark_and_light, tmp_path):
+    alone = tmp_path / "moved"
+    shutil.copytree(dark_and_light / "test", alone)
+    assert penstock.Dataset(alone).statistics.split == "test"
+    assert penstock.Dataset(alone).statistics.mean[0] == pytest.approx(210 / 255)
+    assert "deviation of split test" in repr(penstock.Loader(alone))
+    joined = penstock.Dataset([dark_and_light, dark_and_light], "test")
+    assert joined.statistics.split == "train" and joined.statistics.mean[0] == pytest.approx(50 / 255)

@@ -33,6 +33,42 @@ def test_lightning_learns_and_resumes_in_the_middle_of_an_epoch(tmp_path):
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
 
 
+# The example, whose loader is made before the group of ranks, and which notes the rows of every step.
+TWO_DEVICES = """
+import os, sys
+sys.path.insert(0, {examples!r})
+import penstock
+import lightning_cifar10 as example
+loader = penstock.Loader(example.OPTIONS.data, batch_size=50, workers=0, augment="normalize,mixup(alpha=1)")
+step = example.Classifier.training_step
+
+def noted(self, batch, index):
+    with open(f"{{example.OPTIONS.out}}.{{self.global_rank}}", "a") as file:
+        print(batch.epoch, batch.index, batch.global_count, len(batch.mix_weights), *batch.ids.tolist(), file=file)
+    return step(self, batch, index)
+
+example.Classifier.training_step = noted
+example.Pictures.train_dataloader = lambda self: loader
+example.main(example.OPTIONS)
+"""
+
+
+def test_two_devices_of_lightning_have_the_rows_of_their_ranks(tmp_path):
+    data = tmp_path / "data"
+    for split in ("train", "test"):
+        penstock.pack("digits(count=230,size=16)", data, split=split)
+    script = tmp_path / "two_devices.py"
+    script.write_text(TWO_DEVICES.format(examples=str(EXAMPLES)))
+    lines = run(script, "digits", "--data", data, "--devices", 2, "--epochs", 2, "--workers", 0, "--out", tmp_path / "run")
+    assert [line.split(":")[0] for line in lines if line.startswith("epoch ")] == ["epoch 0", "epoch 1"]
+    for rank in range(2):
+        loader = penstock.Loader(data, batch_size=50, workers=0, augment="normalize,mixup(alpha=1)", rank=rank, world_size=2)
+        batches = [batch for _ in range(2) for batch in loader]
+        assert [batch.count for batch in batches] == 2 * [25, 25, 25, 25, 15]
+        expected = [[batch.epoch, batch.index, batch.global_count, batch.count, *batch.ids.tolist()] for batch in batches]
+        assert [list(map(int, line.split())) for line in (tmp_path / f"run.{rank}").read_text().splitlines()] == expected
+
+
 @pytest.fixture(scope="module")
 def files(pictures):
     """The JPEG files of `pictures`, and their labels."""

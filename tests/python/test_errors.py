@@ -1,6 +1,7 @@
 """What a user gets wrong ends in an exception of one line that says where, what, and what was expected."""
 import os
 import pathlib
+import re
 import shutil
 
 import penstock
@@ -27,6 +28,8 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"workers": -1}, "loader: workers is -1; expected 0 or more"),
     ({"workers": 2**40}, "loader: workers is 1099511627776; expected -2147483648 to 2147483647"),
     ({"workers": "4"}, "loader: workers is '4'; expected a whole number"),
+    ({"augment": "RandomResizedCrop(224)"}, 'transform "RandomResizedCrop(224)": "224" is not key=value; expected '
+     "random-resized-crop(key=value,...), with the name of each value"),
     ({"batch_size": 0}, "loader: batch size is 0; expected 1 or more"),
     ({"batch_size": 2.5}, "loader: batch_size is 2.5; expected a whole number"),
     ({"seed": -1}, "loader: seed is -1; expected 0 to 18446744073709551615"),
@@ -185,13 +188,24 @@ def test_states_of_loaders_that_make_other_batches_are_refused(digits):
     options = {"batch_size": 50, "augment": "flip,normalize", "layout": "f16"}
     state = penstock.Loader(digits, **options).state_dict()
     penstock.Loader(digits, **{**options, "augment": ["flip", "normalize"]}, workers=0, channels_last=True).load_state_dict(state)
-    for changed in ({"augment": "normalize"}, {"layout": "f32"}, {"batch_size": 51}, {"seed": 1}, {"tail": "drop"}):
+    for changed in ({"augment": "normalize"}, {"layout": "f32"}, {"batch_size": 51}, {"seed": 1}, {"tail": "drop"}, {"dct_scale": "off"}):
         other = penstock.Loader(digits, **{**options, **changed})
         name = next(iter(changed))
         assert failure(penstock.ConfigError, other.load_state_dict, state).startswith(f"loader: {name} is {changed[name]!r} and was ")
         assert other.state_dict()["batch"] == 0
-    earlier = {key: value for key, value in state.items() if key not in ("augment", "layout")}  # as version 0.1 stored it
+    earlier = {key: value for key, value in state.items() if key not in ("augment", "layout", "data", "dct_scale")}  # as version 0.1
     penstock.Loader(digits, batch_size=50).load_state_dict({**earlier, "batch": 7})
+
+
+def test_a_state_of_other_data_of_the_same_length_is_refused(digits, tmp_path):
+    for name, seed in (("same", 4), ("other", 5)):
+        penstock.pack(((sample.image, sample.label) for sample in penstock.Dataset(digits)[:60]), tmp_path / name / "data", shards=seed)
+    shutil.copytree(tmp_path / "same", tmp_path / "moved")
+    state = {"batch": 2, **penstock.Loader(tmp_path / "same/data").state_dict()}
+    penstock.Loader(tmp_path / "moved/data").load_state_dict(state)
+    said = failure(penstock.ConfigError, penstock.Loader(tmp_path / "other/data").load_state_dict, state)
+    assert re.fullmatch(r"loader: data is '60 samples with checksum \w{8}' and was '60 samples with checksum \w{8}' when the state was taken; "
+                        r"expected the same, or set_epoch\(\), which begins an epoch with other batches", said)
 
 
 def test_states_of_other_loaders_are_refused(digits):
