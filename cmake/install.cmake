@@ -51,7 +51,8 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/pack/unpack.h
   loader/pack/verify.h loader/samplers/sampler.h loader/samplers/subset.h
   loader/cache/cache_options.h loader/cache/contents.h loader/far/link_json.h loader/far/sim_link.h
-  loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/local_fingerprint.h
+  loader/shards/dataset.h loader/shards/pipeline_of.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h
+  loader/sources/local_fingerprint.h
   loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstock-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -12,7 +12,7 @@
 #include "loader/files/map_guard.h"
 #include "loader/rows/combinations.h"
 #include "loader/rows/held_rows.h"
-#include "loader/rows/pipeline_of.h"
+#include "loader/shards/pipeline_of.h"
 
 namespace penstock::detail {
 namespace {

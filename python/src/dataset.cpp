@@ -17,7 +17,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/look/picture.h"
 #include "loader/look/sheet.h"
-#include "loader/rows/pipeline_of.h"
+#include "loader/shards/pipeline_of.h"
 #include "python/src/fields.h"
 #include "python/src/module.h"
 

@@ -15,7 +15,7 @@
 #include "augment/size_schedule.h"
 #include "core/choice.h"
 #include "loader/batch/option_names.h"
-#include "loader/rows/pipeline_of.h"
+#include "loader/shards/pipeline_of.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 

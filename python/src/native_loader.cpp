@@ -12,8 +12,8 @@
 #include "core/text.h"
 #include "loader/batch/digest.h"
 #include "loader/bottleneck/observe.h"
-#include "loader/rows/pipeline_of.h"
 #include "loader/rows/sample_boxes.h"
+#include "loader/shards/pipeline_of.h"
 #include "python/src/module.h"
 
 namespace penstock::python {

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/rows/pipeline_of.h"
+#include "loader/shards/pipeline_of.h"
 #include "tools/cli.h"
 #include "tools/loadbench/advice.h"
 #include "tools/loadbench/audit.h"

@@ -1,5 +1,5 @@
 // pipeline_of(): looks for the split train beside each part of the data set.
-#include "loader/rows/pipeline_of.h"
+#include "loader/shards/pipeline_of.h"
 
 #include <optional>
 #include <vector>
