@@ -1,9 +1,13 @@
 // export_split(): pictures, classes and fields of each shard as other programs have them.
 #include "loader/export/export.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -259,13 +263,31 @@ class Exporting {
     return json_text(line) + "\n";
   }
 
-  /// Never replaces another file.
+  /// Never replaces another file. It is written under its own name, without one aside and a rename, which were half of
+  /// the time of small files: whoever exports renames the whole output at the end.
   void write(const fs::path& path, std::span<const uint8_t> bytes) {
-    fs::create_directories(path.parent_path());
-    AtomicFile out(path);
-    out.write(bytes);
-    out.commit_as_new();
+    int file = open_new(path);
+    if (file < 0 && errno == ENOENT) {
+      fs::create_directories(path.parent_path());
+      file = open_new(path);
+    }
+    if (file < 0) throw errno_error(path.string(), "expected to create it");
+    bool is_written = true;
+    for (auto left = bytes; !left.empty() && is_written;) {
+      const ssize_t count = ::write(file, left.data(), left.size());
+      is_written = count > 0 || (count < 0 && errno == EINTR);
+      left = left.subspan(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+    }
+    const int code = errno;
+    const bool is_closed = close(file) == 0;
+    if (!is_written) errno = code;
+    if (!is_written || !is_closed)
+      throw errno_error(path.string(), concat("expected to write ", bytes.size(), " bytes"));
     byte_count_ += bytes.size();
+  }
+
+  static int open_new(const fs::path& path) {
+    return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   }
 
   void finish() {

@@ -28,7 +28,7 @@ enum class ExportFormat : uint8_t {
 /// Writes every sample of the split in `split_folder` into `output`. Files of pictures are those that unpack() writes.
 /// Progress and what is left out are as for unpack(). Errors: io_error, also for a file that exists, but for
 /// classes.txt, which the splits share; config_error for a field whose key metadata.jsonl has already, and for a number
-/// that is not finite, which JSON cannot hold.
+/// that is infinite, which JSON cannot hold (a NaN is null). A kill may leave a part of a file.
 Problems export_split(const std::filesystem::path& split_folder, const std::filesystem::path& output,
                       ExportFormat format, int jobs = 0,
                       const std::function<void(const UnpackProgress&)>& on_progress = {});
