@@ -16,6 +16,9 @@
 namespace penstock::detail {
 namespace {
 
+/// The time-out of Gloo's own collectives, which counts pauses. It ends those that nobody waits for any more.
+constexpr std::chrono::hours kLongestPause{24};
+
 /// The first line of what LibTorch says, without the place in its sources that Gloo puts before it.
 std::string cause(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
@@ -70,7 +73,7 @@ c10::intrusive_ptr<c10d::Backend> FailureReport::connect(std::function<c10::intr
 
 void FailureReport::add(const c10::intrusive_ptr<c10d::Backend>& backend) {
   backends_.emplace_back(backend);
-  if (backend_ == "gloo") backend->setTimeout(std::chrono::hours(24 * 365));
+  if (backend_ == "gloo") backend->setTimeout(kLongestPause);
 }
 
 void FailureReport::wait(c10d::Work& work) {

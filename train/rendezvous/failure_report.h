@@ -51,7 +51,7 @@ class FailureReport {
   /// The longest collective now.
   int seconds() const { return seconds_; }
   /// `backend`, of the run or of a part of it, was made with seconds(). NCCL's gets those of a step when steps begin.
-  /// Gloo's waits without an end from now on: wait() measures the time.
+  /// Gloo's waits for a day from now on: wait() measures the time.
   void add(const c10::intrusive_ptr<c10d::Backend>& backend);
   /// Waits for a collective, as long as seconds(), in which this process was not stopped. Where that is over, Gloo's
   /// threads are left behind until the process ends, because nothing else ends a collective. Throws.
