@@ -18,7 +18,7 @@ MANIFEST = "/train/manifest.json"
 
 @pytest.fixture
 def small(tmp_path):
-    pack(tmp_path / "set", "--quiet", source="digits(count=20,size=12)")
+    pack(tmp_path / "set", "--quiet", source="digits(count=20,size=12)", shards=1)
     return tmp_path / "set"
 
 
@@ -36,13 +36,14 @@ DOORS = {
     "info": ("shardprep", "info"),
     "verify": ("shardprep", "verify"),
     "train": ("train", "--epochs", 1, "--device", "cpu", "--data"),
-    "pretrained": ("train", "--data", "digits", "--epochs", 1, "--device", "cpu", "--pretrained"),
+    "pretrained": ("train", "--epochs", 1, "--device", "cpu", "--pretrained"),
 }
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_an_object_that_is_always_another_one_is_one_line_at_every_door(door, small, tmp_path):
     words = ("--out", tmp_path / "run") if door in ("train", "pretrained") else ()
+    words += ("--data", small) if door == "pretrained" else ()
     with FarServer(small, faults=[Fault("", "status", ALWAYS, status=412)]) as server:
         address = server.url + ("/model.safetensors" if door == "pretrained" else "")
         line = refusal(*DOORS[door], address, *words, code=4, PENSTOCK_CACHE_DIR=tmp_path / "cache")
@@ -68,15 +69,12 @@ def test_a_body_without_an_end_is_refused(small, cache):
     with FarServer(small, answers={MANIFEST: endless}) as server:
         assert "bytes or more; expected at most 100000000" in refusal(*FETCH, server.url, "--cache-dir", cache, code=3)
     with FarServer(small, answers={MANIFEST: lambda request: (404, endless(request)[1], {})}) as server:
-        assert "no such object (status 404)" in refusal(*FETCH, server.url + "/train", "--cache-dir", cache, code=3)
+        assert "no manifest.json and no train/manifest.json" in refusal(*FETCH, server.url + "/train", "--cache-dir", cache, code=3)
 
 
-def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(small, cache):
-    with FarServer(small) as server:
-        os.truncate(small / "train/manifest.json", 200_000_000)  # zeros, which take no room
-        line = refusal(*FETCH, server.url, "--cache-dir", cache, code=3)
-        assert "has 200000000 bytes or more; expected at most 100000000" in line
-    assert "200000000 bytes; expected at most 100000000" in refusal("shardprep", "info", small, code=4)
+def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(small):
+    os.truncate(small / "train/manifest.json", 200_000_000)  # zeros, which take no room
+    assert "manifest.json: 200000000 bytes; expected at most 100000000" in refusal("shardprep", "info", small, code=4)
 
 
 def test_credentials_that_drip_are_given_up(small, cache):
@@ -85,10 +83,10 @@ def test_credentials_that_drip_are_given_up(small, cache):
     with FarServer(small, answers={"/keys": answer, "/": answer}) as server:
         known = {"AWS_ENDPOINT_URL_S3": server.url, **SHORT}
         line = refusal(*FETCH, "s3://b/set", "--cache-dir", cache, code=2, AWS_CONTAINER_CREDENTIALS_FULL_URI=server.url + "/keys", **known)
-        assert "credentials of the container's service: Operation too slow" in line
+        assert re.search("credentials of the container's service: Operation (too slow|timed out)", line)
         (cache.parent / "token").write_text("token")
         web = {"AWS_WEB_IDENTITY_TOKEN_FILE": cache.parent / "token", "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": server.url}
-        assert "Operation too slow" in refusal(*FETCH, "s3://b/set", "--cache-dir", cache, code=2, **web, **known)
+        assert re.search("Operation (too slow|timed out)", refusal(*FETCH, "s3://b/set", "--cache-dir", cache, code=2, **web, **known))
 
 
 def test_what_a_credential_process_says_besides_is_not_passed_on(small, cache, tmp_path):
@@ -134,7 +132,7 @@ def test_a_cached_shard_is_known_by_its_sha256(small, cache, tmp_path):
     with FarServer(tmp_path, rate=0) as server:
         run(*FETCH, server.url + "/set", "--cache-dir", cache)
         other = tmp_path / "other"
-        pack(other, "--quiet", source="digits(count=20,size=12,seed=3)")
+        pack(other, "--quiet", source="digits(count=20,size=12,seed=3)", shards=1)
         ours, theirs = change_manifest(small), change_manifest(other)
         assert ours["byte_count"] == theirs["byte_count"]
         change_manifest(other, xxh3=ours["xxh3"])
