@@ -138,7 +138,7 @@ def test_a_loader_is_shown_with_its_transforms_and_seed(pictures):
     ({"grid": 0}, penstock.ConfigError), ({"grid": (2, 2, 2)}, penstock.ConfigError), ({"grid": "8x8"}, penstock.ConfigError),
     ({"sample": 24}, penstock.ConfigError), ({"augment": "filp"}, penstock.ConfigError), ({"epoch": -1}, penstock.ConfigError),
     ({"shuffle": "golbal"}, penstock.ConfigError), ({"out": 7}, penstock.ConfigError),
-    ({"out": "/nonexistent/sheet.png"}, penstock.IoError), ({"split": "test"}, penstock.IoError)])
+    ({"out": "/dev/null/sheet.png"}, penstock.IoError), ({"split": "test"}, penstock.IoError)])
 def test_what_cannot_be_shown(pictures, options, kind):
     failure(kind, penstock.show, pictures, **{"augment": "resize(height=32,width=32)", **options})
 
