@@ -46,6 +46,7 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/rows/column.h loader/rows/sample_boxes.h loader/rows/sample_order.h loader/rows/substitutes.h
   loader/bottleneck/cache_model.h loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/far_rate.h loader/bottleneck/observe.h loader/bottleneck/watch.h
   loader/codecs/codec.h loader/codecs/png_writer.h loader/files/field.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
+  loader/files/strict_json.h
   loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/order/shuffle.h loader/order/shard_order.h loader/order/shard_schedule.h
   loader/order/order_audit.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h
   loader/pack/unpack.h
@@ -53,7 +54,7 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/cache/cache_options.h loader/cache/contents.h loader/far/link_json.h loader/far/sim_link.h
   loader/shards/dataset.h loader/shards/pipeline_of.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h
   loader/sources/local_fingerprint.h
-  loader/sources/source.h)
+  loader/sources/picture_files.h loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstock-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/penstock-config.cmake.in ${PROJECT_BINARY_DIR}/penstock-config.cmake @ONLY)

@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "train/comm/comm.h"
-#include "train/verify/launch.h"
+#include "train/verify/launch_options.h"
+#include "train/verify/samples.h"
 
 namespace penstock {
 
