@@ -82,7 +82,7 @@ class Below {
   /// `place`: the folder without links.
   void visit(const fs::path& folder, const fs::path& place) {
     if (std::find(open_.begin(), open_.end(), place) != open_.end())
-      throw io_error(concat(folder.string(), ": is a link to ", place.string(),
+      throw io_error(concat(folder.string(), ": leads by a link to ", place.string(),
                             ", in which it lies; expected links to other folders"));
     open_.push_back(place);
     for (const auto& entry : fs::directory_iterator(folder)) {
