@@ -166,17 +166,16 @@ def test_names_that_no_file_can_have_are_replaced(tmp_path):
     for number, (path, label) in enumerate(((f"c/{long}", "c"), ("d/1.png", "metadata.jsonl"), ("d/2.png", "\u00e9" * 150), ("d/3.png", "x" * 300))):
         save(tmp_path / "in" / path)
         rows.append([path, label, number])
-    deep = "/".join("a" * 1500)
-    os.makedirs(tmp_path / "in" / deep)
+    label, deep = "a" * 200, "/".join(["a" * 200] * 15)
     save(tmp_path / "in" / deep / "1.png")
-    write_csv(tmp_path / "in/train.csv", [["path", "label", "n"], *rows, [f"{deep}/1.png", "a", 4]])
+    write_csv(tmp_path / "in/train.csv", [["path", "label", "n"], *rows, [f"{deep}/1.png", label, 4]])
     pack("csv", tmp_path / "in", tmp_path / "out")
     out = tmp_path / ("y" * 200) / ("y" * 200) / ("y" * 200) / ("y" * 200) / ("y" * 200)
     run("export", tmp_path / "out", "--to", "image-folder", "--out", out)
     lines = {line["n"]: line for line in map(json.loads, (out / "train/metadata.jsonl").read_text().splitlines())}
     assert lines[0]["file_name"] == "c/0.png" and lines[1]["file_name"] == "_metadata.jsonl/1.png"
     assert lines[2]["file_name"].startswith("\u00e9" * 100 + "_") and lines[3]["file_name"].startswith("x" * 200 + "_")
-    assert lines[4]["file_name"] == "a/4.png" and lines[1]["label"] == "metadata.jsonl"
+    assert lines[4]["file_name"] == f"{label}/4.png" and lines[1]["label"] == "metadata.jsonl"
     assert all((out / "train" / line["file_name"]).is_file() for line in lines.values())
     run("unpack", tmp_path / "out", "--out", tmp_path / "files")
     assert (tmp_path / "files/c/0.png").is_file() and (tmp_path / "files" / deep / "1.png").is_file()
