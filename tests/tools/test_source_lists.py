@@ -154,10 +154,10 @@ def columns_of(tmp_path, columns, form="csv", keys=""):
 def test_a_number_that_does_not_say_all_of_its_text_stays_text(tmp_path):
     texts = {"zeros": ["007", "010"], "hash": ["1e5", "12"], "long": ["123456789012345678901234", "5"], "missing": ["123456789", ""],
              "pandas": ["123456789.0", "nan"], "minus": ["-07", "-1"]}
-    numbers = {"whole": ["7", "-10"], "real": ["0.50", "1e-05"], "large": ["16777217", "0.5"], "whole reals": ["1.0", "2.0"], "i64": ["123456789012345678", "1"]}
+    numbers = {"whole": ["7", "-10"], "real": ["0.50", "1e-05"], "large": ["16777217", "0.5"], "whole_reals": ["1.0", "2.0"], "i64": ["123456789012345678", "1"]}
     kinds, values, _ = columns_of(tmp_path, texts | numbers)
     assert {name: values[name] for name in texts} == texts
-    assert {name: kinds[name] for name in numbers} == {"whole": "I64", "real": "F32", "large": "F32", "whole reals": "F32", "i64": "I64"}
+    assert {name: kinds[name] for name in numbers} == {"whole": "I64", "real": "F32", "large": "F32", "whole_reals": "F32", "i64": "I64"}
     assert [float(value) for value in values["real"]] == pytest.approx([0.5, 1e-5])
 
 
