@@ -204,7 +204,7 @@ TEST(MatrixTest, FlagsThatAreGivenAreThoseOfEveryPair) {
     EXPECT_EQ(flags_of(pair.subject), "--optimizer adam --average ema --layer-lr fc3=2 --bias-decay 0");
 }
 
-TEST(LaunchTest, AFailureTellsWhoFailedAndInWhat) {
+TEST(VerifyLaunchTest, AFailureTellsWhoFailedAndInWhat) {
   const ScratchFolder folder("penstock-launch");
   Launch launch{.mode = "single", .batch_size = 8, .end_step = 2, .step_count = 2};
   const Samples samples = digit_samples(8);
@@ -215,7 +215,7 @@ TEST(LaunchTest, AFailureTellsWhoFailedAndInWhat) {
   EXPECT_EQ(text_of(end.at), "the state of a checkpoint");
 }
 
-TEST(LaunchTest, AnEvaluationAndTheLossesAreThoseOfAllRanks) {
+TEST(VerifyLaunchTest, AnEvaluationAndTheLossesAreThoseOfAllRanks) {
   const ScratchFolder folder("penstock-launch");
   const Samples samples = digit_samples(11);
   const auto said_of = [&](const std::string& mode, int ranks) {
