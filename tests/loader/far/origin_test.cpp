@@ -38,7 +38,7 @@ TEST(UrlTest, RefusesWhatNamesNoFolder) {
                                    {"https://h/a?b", "has a ? or #"},
                                    {"https://h/a#b", "has a ? or #"},
                                    {"https://h/a/../b", "has .. in its path"},
-                                   {"https://h/a b", "has a space"}})
+                                   {"https://h x/a", "a space in its host"}})
     EXPECT_THAT(message_of(ErrorKind::kConfig, [text = text] { Url::parse(text); }), HasSubstr(fact)) << text;
   EXPECT_EQ(Url::parse("http://[::1]:65535/a").host, "[::1]:65535");
 }

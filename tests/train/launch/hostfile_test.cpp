@@ -47,7 +47,7 @@ TEST_F(HostfileTest, BadLinesAreNamed) {
               HasSubstr("line 3: a is in line 1 already; expected every host once"));
   EXPECT_THAT(message_of(ErrorKind::kIo, [] { read_hostfile("/nowhere"); }),
               HasSubstr("--hostfile /nowhere: No such file"));
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { read_hostfile("/dev/zero"); }),
+  EXPECT_EQ(message_of(ErrorKind::kIo, [] { read_hostfile("/dev/zero"); }),
             "--hostfile /dev/zero: not a regular file; expected one, with lines such as worker-0 slots=4");
 }
 

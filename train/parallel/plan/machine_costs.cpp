@@ -35,9 +35,9 @@ constexpr int kFormat = 4, kMostDepth = 12;
 /// The largest number that a key may have: seconds that nobody measures, or bytes that nobody has. With costs so far
 /// apart that their sums lose one of them, a simulation would not end.
 double most_of(const std::string& key) {
-  for (const char* seconds : {"alone", "beside", "in_turn", "seconds", "skew", "gather_skew"})
+  for (const char* seconds : {"alone", "beside", "in_turn", "seconds", "seconds_per_byte", "skew", "gather_skew"})
     if (key == seconds) return 1e4;
-  return key == "seconds_per_byte" ? 1 : key.ends_with("bytes") ? 1e15 : 1e6;
+  return key.ends_with("bytes") ? 1e15 : 1e6;
 }
 
 /// `key` is that of the value or of the list that it is in.
