@@ -270,7 +270,7 @@ def _warn_of_keys(item: Any, has_classes: bool) -> None:
 
 def _warn_of_decoded(items: Any, picture: Any) -> None:
     """Pixels of a JPEG are stored as a PNG, several times as large as the file, which is kept as it is."""
-    files = getattr(items, "samples", None)
+    files: Any = getattr(items, "samples", None)
     is_of_files = isinstance(files, list) and files and isinstance(files[0], tuple) and isinstance(files[0][0], str) and hasattr(items, "loader")
     if is_of_files and not isinstance(picture, (bytes, str, os.PathLike)) and files[0][0].lower().endswith((".jpg", ".jpeg")):
         way = "pack(dataset.samples, class_names=dataset.classes), or \"image-folder:DIR\""
