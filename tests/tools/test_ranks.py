@@ -23,7 +23,7 @@ from train_tool import FAST, SMALL, TRAIN, environment, free_port, metrics, run,
 def cache(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
     for data in (SMALL, ["--data", "digits(count=400,size=16,seed=1)", *SMALL[2:]]):
-        run(folder, *data, "--epochs", 1, "--out", folder / "run")  # packs
+        run(folder, *data, "--epochs", 1, "--force", "--out", folder / "run")  # packs
     return folder
 
 

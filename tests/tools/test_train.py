@@ -182,7 +182,7 @@ def test_pictures_that_change_places_are_packed_again_though_sizes_and_times_sta
     for name, level in (("cat", 10), ("dog", 200)):
         (tmp_path / "in" / name).mkdir(parents=True)
         path = tmp_path / "in" / name / "0.png"
-        Image.fromarray(np.full((8, 8, 3), level, dtype=np.uint8)).save(path, compress_level=0)
+        Image.fromarray(np.full((16, 16, 3), level, dtype=np.uint8)).save(path, compress_level=0)
         os.utime(path, (1e9, 1e9))
     flags = ["--data", f"image-folder:{tmp_path / 'in'}", "-b", 2, "--device", "cpu", "--check"]
     assert "packed 2 train samples" in run(cache, *flags).stdout and "packed" not in run(cache, *flags).stdout
