@@ -214,7 +214,7 @@ def test_flags_of_the_update_are_those_of_every_pair():
 
 def test_places_of_what_only_the_average_and_evaluations_show():
     done = verify("--plugin", MUTANTS, "--modes", "decay-squared,buffers-of-each", "--nproc", "2", "--hosting", "threads", "--steps", "4",
-                  "--arch", "lenet(batch-norm=true),mlp", "--average", "ema(every=1)", "--localise", "--json", code=1)
+                  "--arch", "lenet(batch-norm=true),mlp", "--average", "ema(every=3)", "--localise", "--json", code=1)
     places = {place["mode"]: (place["operation"], place["tensor"]) for place in json.loads(done.stdout)["places"]}
     assert places["decay-squared"][0] == "average" and places["buffers-of-each"] == ("evaluation", "said.evaluation"), places
 

@@ -215,7 +215,11 @@ LaunchEnd run_launch(const Launch& launch, const Samples& samples, const std::fi
                                     : concat("was ended by signal ", signal, " (", strsignal(signal), ")");
     if (children.size() > 1) end.failure = concat("rank ", child, " ", end.failure);
   }
-  if (!end.failure.empty()) end.at = progress.of(std::max(end.rank, 0));
+  // Of threads that a signal has ended, none had begun what comes after the crash.
+  int furthest = 0;
+  for (int rank = 1; rank < launch.ranks; ++rank)
+    if (progress.of(rank).begun_count > progress.of(furthest).begun_count) furthest = rank;
+  if (!end.failure.empty()) end.at = progress.of(end.rank < 0 ? furthest : end.rank);
   return end;
 }
 

@@ -44,7 +44,7 @@ struct Launch {
 struct LaunchEnd {
   std::string failure = {};  // what went wrong, in one line; "": nothing
   int rank = -1;             // the one that failed; -1: not known
-  RankProgress at = {};      // what that rank, or rank 0, was doing
+  RankProgress at = {};      // what that rank was doing, or the one that had come furthest
 };
 
 }  // namespace penstock

@@ -22,6 +22,7 @@ void copy_to(std::array<char, Size>& place, const std::string& text) {
 }  // namespace
 
 void RankProgress::begin(const std::string& what, const std::string& of_tensor) {
+  ++begun_count;
   copy_to(operation, what);
   copy_to(tensor, of_tensor);
 }

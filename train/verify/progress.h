@@ -10,6 +10,7 @@ namespace penstock {
 /// What one rank is at. It is written by this rank alone, and read when it has ended.
 struct RankProgress {
   int64_t step = -1;                    // -1: none has begun
+  int64_t begun_count = 0;              // operations
   std::array<char, 48> operation = {};  // "forward", "evaluation"; without taps "forward, backward or update"
   std::array<char, 128> tensor = {};    // "output of conv1"; "": not known, as without taps
 
