@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from penstock import _native
 from penstock._instances import Size, instances_bytes
-from penstock._item_picture import is_pil, levels_of, orientation_of, turned
+from penstock._item_picture import file_of, is_pil, levels_of, orientation_of, turned
 from penstock.errors import ConfigError, IoError
 
 _DTYPES = {"uint8": "U8", "float16": "F16", "float32": "F32", "int64": "I64", "uint64": "U64", "bool": "BOOL", "int8": "I8",
@@ -164,8 +164,10 @@ def _png_of(value: Any, kind: str, name: str, index: int, exif: bool) -> bytes:
         value = value.detach().cpu().numpy()
     # A mask of PIL's palette pictures is their numbers.
     pixels = levels_of(value, f"pack: item {index}: {name!r}") if kind == "picture" and is_pil(value) else numpy.asarray(value)
-    if kind == "picture":
-        pixels = turned(pixels, orientation_of(value, exif))
+    orientation = orientation_of(value, exif) if kind == "picture" else 1
+    if orientation > 1 and value.mode != "F":
+        return file_of(value, orientation)
+    pixels = turned(pixels, orientation)
     if pixels.dtype == numpy.bool_:
         pixels = pixels.astype(numpy.uint8)
     if kind == "mask" and pixels.dtype.kind in "iu" and pixels.dtype != numpy.uint8 and pixels.shape[2:] in ((), (1,)):

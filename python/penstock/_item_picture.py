@@ -96,6 +96,17 @@ def levels_of(picture: Any, where: str) -> Any:
     return numpy.asarray(picture if mode in ("L", "RGB") else picture.convert("L" if mode == "1" else "RGB"))
 
 
+def file_of(picture: Any, orientation: int) -> bytes:
+    """A PIL image as a PNG that says the orientation, by which packing turns it: pixels alone would not say that they are turned."""
+    import io
+    file = io.BytesIO()
+    mode = str(picture.mode)
+    kept = mode in ("L", "RGB") or mode.startswith("I")
+    (picture if kept else picture.convert("L" if mode == "1" else "RGB")).save(
+        file, "PNG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + struct.pack(">HHI", orientation, 0, 0))
+    return file.getvalue()
+
+
 def _has_colors(shape: Any) -> bool:
     """Whether the first or the last dimension can be grey, RGB or RGB with alpha."""
     return shape[0] in _CHANNELS or shape[2] in _CHANNELS
