@@ -220,7 +220,7 @@ def _preset(transform: Any, values: Values) -> str:
     parts = []
     if transform.resize_size is not None:
         sides = transform.resize_size
-        keys = {"size": str(sides[0])} if len(sides) == 1 else {"height": str(sides[0]), "width": str(sides[1])}
+        keys: Dict[str, Optional[str]] = {"size": str(sides[0])} if len(sides) == 1 else {"height": str(sides[0]), "width": str(sides[1])}
         try:
             parts.append(with_filter(transform, "resize", keys, "antialias", True))
         except NoCounterpart as difference:

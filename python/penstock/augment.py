@@ -102,11 +102,11 @@ def _spec_of(transform: Any, values: Values) -> str:
     name, library, was_normalized = type(transform).__name__, _library(transform), values.is_normalized
     if not library:
         raise NoCounterpart(f"{type(transform).__module__}.{name}, which is neither torchvision's nor timm's", "")
-    if library == "timm":
-        makers, form_only, closest = _timm.MAKERS, (), {}
-    else:
-        makers, form_only, closest = _torchvision.MAKERS, _torchvision.FORM_ONLY, _torchvision.CLOSEST
-    if library != "timm" and name in ("RandomApply", "RandomChoice"):
+    is_timm = library == "timm"
+    makers = _timm.MAKERS if is_timm else _torchvision.MAKERS
+    form_only = () if is_timm else _torchvision.FORM_ONLY
+    closest = {} if is_timm else _torchvision.CLOSEST
+    if not is_timm and name in ("RandomApply", "RandomChoice"):
         return _nested(transform, name, values)
     if name not in makers and name not in form_only:
         raise NoCounterpart(name, closest.get(name, ""))
