@@ -86,7 +86,7 @@ TEST(LoaderTest, SaysHowMuchMemoryIsMissingForWhat) {
       .allocate = [&](size_t byte_count) { return ++allocated > 2 ? nullptr : std::aligned_alloc(64, byte_count); },
       .release = [](void* memory, size_t) { std::free(memory); }};
   EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { make_loader(data, {.allocator = allocator}); }),
-            "loader: no memory for batch 3 of 6, 12.0 KB each; expected a smaller batch size (--batch-size) or less "
+            "loader: no memory for batch 3 of 6, 12.1 KB each; expected a smaller batch size (--batch-size) or less "
             "--prefetch, or more memory");
 }
 

@@ -97,7 +97,7 @@ TEST_F(MixedSetsTest, DataSetsThatDoNotFitTogetherAreOneLine) {
   EXPECT_THAT(mix_refusal([&] {
                 join_manifests({{folder, a.open()->manifest()}, {second, other}});
               }),
-              HasSubstr("has the fields age; expected none"));
+              HasSubstr("has the fields \"age\": number F32 []; expected none"));
 }
 
 TEST_F(MixedSetsTest, FieldsMayHaveMoreEntriesInOneDataSetThanInAnother) {

@@ -173,11 +173,13 @@ TEST_P(StrategyContractTest, RunningStatisticsSeeSamplesOnly) {
   EXPECT_NE(mean(whole), 0);
 
   auto batch = padded.part(samples_, 16, 0);
-  for (const int64_t count : {1, 0}) {
-    batch.count = count;
-    padded.strategy->step(batch);
-    EXPECT_EQ(mean(padded), mean(whole)) << count << " samples";
-  }
+  batch.count = 1;  // a row alone has statistics over its places
+  padded.strategy->step(batch);
+  const double moved = mean(padded);
+  EXPECT_NE(moved, mean(whole));
+  batch.count = 0;
+  padded.strategy->step(batch);
+  EXPECT_EQ(mean(padded), moved);
 }
 
 TEST_P(StrategyContractTest, ABatchWithoutSamplesHereStillUpdates) {
