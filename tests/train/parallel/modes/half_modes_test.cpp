@@ -58,8 +58,8 @@ struct HalfCase {
 /// How far a mode ends from `single`, divided by how far `single` has come. bf16 has 8 bits: a gradient that is rounded
 /// to it as the sum over some rows is off by up to 2^-9 where the other is not, and a rectified linear unit near 0 is
 /// on in one run and off in the other. Scales of gradients are powers of two, which bf16 holds: that of the modes here
-/// is to be taken off everywhere, as f16 needs it, for which a processor has no kernels. Up to 0.023 were seen on most
-/// processors, and 0.060 for a pipeline on a Zen 3.
+/// is to be taken off everywhere, as f16 needs it, for which a processor has no kernels. Up to 0.023 were seen,
+/// and 0.060 for a pipeline on a Zen 3.
 TEST(HalfModesTest, EveryModeTrainsTheModelOfSingleUpToRounding) {
   const Precision half{.dtype = torch::kBFloat16}, scaled{.dtype = torch::kBFloat16, .gradient_scale = 1024};
   for (const std::string arch : {"lenet", "lenet(batch-norm=true)", "bag-of-tricks-resnet(width=0.125)"}) {
