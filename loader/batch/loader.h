@@ -51,7 +51,7 @@ class Batch {
   std::span<const int64_t> labels() const;
   std::span<const uint64_t> ids() const;
   std::span<const float> weights() const;  ///< 1, or 0 for padding and masked rows.
-  /// Of the samples in the data set, as Dataset::at() takes them; ~0 for padding. They are no column and not part of
+  /// Indices of the samples, as Dataset::at() takes them; ~0 for padding. They are no column and not part of
   /// the digest: packing again with other shards changes them, and no id.
   std::span<const uint64_t> indices() const;
   /// The labels of the partners that were mixed into the rows (mixup, cutmix). Empty without such a transform, as is

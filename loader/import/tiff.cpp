@@ -126,7 +126,7 @@ std::vector<uint8_t> exif_of_orientation(uint16_t orientation) {
 }
 
 /// Levels pixel by pixel, each in bytes of its own: those of 1 to 7 bits in one, of 9 to 15 in two, with their numbers.
-/// Of the `samples` levels of each pixel, the first `kept` are kept.
+/// Keeps the first `kept` of the `samples` levels of each pixel.
 class LevelReader {
  public:
   LevelReader(TIFF* file, const TiffHeader& header, const Memory& memory, int kept)

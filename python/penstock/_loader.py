@@ -140,7 +140,7 @@ class Loader:
         self._open(*rank_and_world_size(rank, world_size))
         self._check_pixels_and_length(layout)
         for warning in self._native.warnings:
-            warnings.warn(f"loader: {warning}", stacklevel=3)  # behind the check of names
+            warnings.warn(f"loader: {warning}", stacklevel=3)  # the caller of known_names()
         names = ["images", *(f"view{number}" for number in range(1, len(self._configuration["views"]) + 1))]
         self._feed = None if self._device is None else Feed(importlib.import_module("torch"), self._device, layout, channels_last,
                                                             dict(zip(names, self._native.normalizations)))

@@ -40,8 +40,8 @@ class BatchNorm2dImpl : public torch::nn::BatchNorm2dImpl {
   void defer(bool on);
   /// Whether the forwards from now on count for take_collected().
   void collect(bool on) { collects_ = on; }
-  /// Of the forwards that have counted since the last call: f64, means and squared deviations of the channels, and the
-  /// elements per channel, 2 C + 1 numbers; zeros if there were none.
+  /// The sums of the forwards that have counted since the last call: f64, means and squared deviations of the channels,
+  /// and the elements per channel, 2 C + 1 numbers; zeros if there were none.
   torch::Tensor take_collected();
   /// Moves the running statistics once by those of all rows of `all`, N x (2 C + 1), of which each is as
   /// take_collected() gives it; not if these are zeros. Waits for nothing on the device.

@@ -28,7 +28,7 @@ std::map<std::string, double> bias_decays(const Model& model, double decay);
 /// Kinds of parameters for --no-decay: norm (all of a module whose weight has one dimension), bias (those of other
 /// modules), token (`class_token`), position (`pos_embedding`) and scale (`layer_scale`).
 using DecayKinds = std::set<std::string>;
-/// Of a list such as `norm,bias`; "" is empty. Throws config_error for an unknown kind.
+/// The kinds in a list such as `norm,bias`; "" is empty. Throws config_error for an unknown kind.
 DecayKinds parse_no_decay(const std::string& list);
 /// Sets the weight decay of all parameters of these kinds to 0.
 void leave_out_of_decay(const Model& model, const DecayKinds& kinds, std::map<std::string, double>& decays);

@@ -20,7 +20,7 @@ std::vector<uint8_t> mended_end(std::span<const uint8_t> jpeg, size_t scan_begin
     }
     const uint8_t marker = jpeg[at++];
     if (marker == kEnd) {
-      // Of FF 00 the 0 belongs to the FF.
+      // In FF 00 the 0 belongs to the FF.
       const bool has_zero = first >= scan_begin + 2 && jpeg[first - 1] == 0 && jpeg[first - 2] != kFill;
       if (!has_zero) return {};
       std::vector<uint8_t> mended(jpeg.begin(), jpeg.end());

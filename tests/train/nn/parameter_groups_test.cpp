@@ -128,7 +128,8 @@ TEST(NoDecayTest, EachKindIsTheParametersOfItsName) {
   EXPECT_EQ(decays.at("heads.head.bias"), 2);
 }
 
-/// Of Muon's own repository: hidden weights are matrices; embeddings, the head and what has one dimension are not.
+/// The rule of Muon's own repository: hidden weights are matrices; embeddings, the head and what has one dimension are
+/// not.
 TEST(MatricesTest, TokensPositionsScalesAndHeadsAreNone) {
   EXPECT_EQ(no_matrices(*small_model(kSmallVit)),
             (std::set<std::string>{"class_token", "encoder.pos_embedding", "heads.head.weight"}));
