@@ -37,7 +37,7 @@ if(PENSTOCK_TRAIN)
   # What plug-ins, and programs with a model of their own, include.
   penstock_install_headers(train "(core|augment|loader|train)/" train/tensor/batch_tensors.h train/plugin.h train/losses/loss.h train/losses/metric.h train/losses/target.h
                            train/nn/attention.h train/nn/drop.h train/nn/layers.h train/nn/model.h train/parallel/strategy/schedule.h
-                           train/parallel/strategy/strategy.h)
+                           train/parallel/strategy/strategy.h train/sinks/sink.h)
 endif()
 # The loader's interface: docs/API.md names the same headers, and tests/contract compares the two.
 penstock_install_headers(loader "(core|augment|loader)/"
@@ -46,7 +46,6 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/rows/column.h loader/rows/sample_boxes.h loader/rows/sample_order.h loader/rows/substitutes.h
   loader/bottleneck/cache_model.h loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/far_rate.h loader/bottleneck/observe.h loader/bottleneck/watch.h
   loader/codecs/codec.h loader/codecs/png_writer.h loader/files/field.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
-  loader/files/strict_json.h
   loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/order/shuffle.h loader/order/shard_order.h loader/order/shard_schedule.h
   loader/order/order_audit.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h
   loader/pack/unpack.h

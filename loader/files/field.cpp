@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 
 namespace penstock {
 namespace {

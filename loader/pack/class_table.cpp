@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/field_mismatch.h"
 

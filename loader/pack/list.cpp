@@ -14,10 +14,10 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/regular_file.h"
+#include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
-#include "loader/files/strict_json.h"
 
 namespace penstock {
 namespace {

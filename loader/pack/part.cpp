@@ -10,9 +10,9 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/regular_file.h"
+#include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/files/checksum.h"
-#include "loader/files/strict_json.h"
 
 namespace penstock::detail {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/atomic_file.h"
 #include "core/json_text.h"
-#include "loader/files/strict_json.h"
+#include "core/strict_json.h"
 
 namespace penstock::detail {
 

@@ -9,8 +9,8 @@
 
 #include "core/error.h"
 #include "core/regular_file.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 
 namespace penstock {
 namespace {

@@ -10,10 +10,10 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/sample.h"
-#include "loader/files/strict_json.h"
 #include "loader/shards/manifest_fields.h"
 
 namespace penstock {

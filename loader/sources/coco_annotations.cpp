@@ -9,8 +9,8 @@
 
 #include "core/error.h"
 #include "core/regular_file.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 #include "loader/import/json_records.h"
 #include "loader/import/keypoint_pairs.h"
 #include "loader/sources/picture_files.h"

@@ -102,7 +102,8 @@ def test_sixteen_bits_are_planned_for_as_they_are_packed(tmp_path):
     for i in range(2):
         Image.fromarray(numpy.arange(400, dtype="u2").reshape(20, 20) * 100).save(tmp_path / f"{i}.png")
     source = ("--source", "flat", "--input", tmp_path)
-    assert "--sixteen-bit" in plan(1, *source, "--split", "all", code=2).stderr
+    said = plan(1, *source, "--split", "all", code=4).stderr
+    assert "all 2 pictures are broken; " in said and "; the first: " in said and "--sixteen-bit" in said and said.count("\n") == 1
     kept = plan(1, *source, "--split", "all", "--sixteen-bit", "keep").stdout
     assert re.search(r"^run: .* --split all --out OUT --encode \w+ --sixteen-bit keep$", kept, re.MULTILINE) and "--encode raw" not in kept
 

@@ -127,9 +127,9 @@ def test_a_run_goes_on_with_the_kind_of_its_average_alone(cache, tmp_path):
 def test_what_a_plug_in_cannot_do_is_refused_before_a_step(cache, tmp_path):
     """A mode without average_weights(), and a parameter that has two names, whatever the mode."""
     plugged = [*SMALL, "--plugin", MUTANTS, "--nproc", 2, "--out", tmp_path / "run"]
-    said = run(cache, *plugged, "--mode", "control", "--average", "ema", code=2).stderr
-    assert said == ("train: --average ema with --mode control, which keeps no average of the weights; expected no --average, or another "
-                    "mode\n")
+    said = run(cache, *plugged, "--mode", "without-average", "--average", "ema", code=2).stderr
+    assert said == ("train: --average ema with --mode without-average, which keeps no average of the weights; expected no --average, or "
+                    "another mode\n")
     for mode in ("ddp", "zero(stage=3)"):
         said = run(cache, *plugged, "--arch", "tied", "--mode", mode, code=2).stderr
         assert said.startswith("train: --arch tied: parameters in.weight and out.weight are one tensor; expected one name")

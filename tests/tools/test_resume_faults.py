@@ -101,7 +101,7 @@ def test_options_that_are_a_pipe_or_a_folder_are_refused(cache, trained, tmp_pat
     (out / "options.json").unlink()
     (out / "options.json").mkdir()
     assert run(cache, "--resume", out, code=3).stderr == f"train: {out}/options.json: not a regular file; expected one\n"
-    said = run(cache, *FAST, "--out", out, code=3).stderr
+    said = run(cache, *FAST, "--force", "--out", out, code=3).stderr
     assert said == f"train: {out}/options.json: Is a directory; expected to create it\n"
 
 

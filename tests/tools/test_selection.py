@@ -56,7 +56,7 @@ def test_a_run_that_is_resumed_inside_of_an_epoch_has_the_same_samples(cache, tm
     run(cache, "--resume", out)
     assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     (out / "checkpoint-last.safetensors").write_bytes((whole / "checkpoint-last.safetensors").read_bytes())
-    run(cache, *flags, "--save-every", "3 steps", "--keep", 9, "--out", out)
+    run(cache, *flags, "--save-every", "3 steps", "--keep", 9, "--force", "--out", out)
     (out / "checkpoint-last.safetensors").write_bytes((out / "checkpoint-step-3.safetensors").read_bytes())
     done = run(cache, "--resume", out, "--subset", "percent(50-100)", code=2)
     assert "of an epoch with the selection of samples subset percent(0-50)" in done.stderr and done.stderr.count("\n") == 1

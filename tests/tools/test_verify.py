@@ -216,7 +216,7 @@ def test_places_of_what_only_the_average_and_evaluations_show():
     done = verify("--plugin", MUTANTS, "--modes", "decay-squared,buffers-of-each", "--nproc", "2", "--hosting", "threads", "--steps", "4",
                   "--arch", "lenet(batch-norm=true),mlp", "--average", "ema(every=3)", "--localise", "--json", code=1)
     places = {place["mode"]: (place["operation"], place["tensor"]) for place in json.loads(done.stdout)["places"]}
-    assert places["decay-squared"][0] == "average" and places["buffers-of-each"] == ("evaluation", "said.evaluation"), places
+    assert places["decay-squared"][0] == "average" and places["buffers-of-each"] == ("evaluation", "said.of_weights"), places
 
 
 def test_other_draws_in_a_second_forward_are_named():

@@ -56,7 +56,15 @@ Packed packed(const Source& excerpt, const std::string& name, const fs::path& ou
   options.shard_count = 1;
   options.skip_corrupt = true;
   options.storage = storage;
-  pack(excerpt, name, options);
+  std::string first_skipped;
+  try {
+    pack(excerpt, name, options, [&first_skipped](const PackProgress& progress) {
+      if (first_skipped.empty() && !progress.skipped.empty()) first_skipped = progress.skipped.front();
+    });
+  } catch (const Error& error) {
+    if (first_skipped.empty()) throw;
+    throw Error(error.kind(), concat(error.what(), "; the first: ", first_skipped));
+  }
   Packed made{{flags, has_same_pixels, 0, {}}, Dataset::open(output)};
   const auto& manifest = made.dataset->manifest();
   for (const auto& shard : manifest.shards) made.form.image_bytes += static_cast<double>(shard.byte_count);

@@ -65,7 +65,8 @@ PackPart parse_part(const std::string& text) {
 }
 
 /// Packs, and shows on stderr the progress and, at the end, the first pictures that were skipped. Returns the last
-/// progress. An error is one line, which counts them. `listed`: the source, where it is one of a list; otherwise null.
+/// progress. An error is one line, which counts them and has the first. `listed`: the source, where it is one of a
+/// list; otherwise null.
 PackProgress pack_aloud(const PackOptions& options, const Source* listed, ProgressLine& line) {
   PackProgress last;
   uint64_t skipped_count = 0;
@@ -84,7 +85,7 @@ PackProgress pack_aloud(const PackOptions& options, const Source* listed, Progre
     line.finish();  // so that the error message begins a new line
     if (skipped_count == 0) throw;
     throw Error(error.kind(), concat(error.what(), "; before it ", count_text(skipped_count, "broken picture"),
-                                     skipped_count == 1 ? " was" : " were", " skipped"));
+                                     skipped_count == 1 ? " was" : " were", " skipped, first ", skipped.front()));
   } catch (...) {
     line.finish();
     throw;

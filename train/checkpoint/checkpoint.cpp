@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 
 namespace penstock {
 namespace {

@@ -90,8 +90,13 @@ CheckIn::CheckIn(const std::filesystem::path& path, int rank, const std::string&
 CheckIn::~CheckIn() { unlink(own_.c_str()); }
 
 std::optional<RendezvousPlace> read_rendezvous_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  using std::filesystem::file_type;
+  const bool can_be_one = type == file_type::regular || type == file_type::not_found || type == file_type::none;
   const std::string text = begin_of(path);
-  if (text.size() <= kOpening.size() && kOpening.starts_with(text)) return std::nullopt;  // not there, or not whole
+  if (can_be_one && text.size() <= kOpening.size() && kOpening.starts_with(text))
+    return std::nullopt;  // not there, or not whole
   if (!text.starts_with(kOpening) || text.size() > kMostBytes)
     throw config_error(concat(where(path), ": is no file of a rank 0; expected a path where nothing is"));
   std::istringstream lines(text.substr(kOpening.size()));

@@ -304,7 +304,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   options.world_size = setup.world.rendezvous.world_size;
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   if (options.resumes_if_possible()) check_has_options("--resume auto", options.out);
-  options.only_evaluates ? check_evaluation_folder(options) : check_training_folder(options);
+  if (options.only_evaluates)
+    check_evaluation_folder(options);
+  else if (!setup.has_new_folder)
+    check_training_folder(options);
   // The checkpoint is read first, because packing the data may take minutes.
   const bool tells = setup.world.rendezvous.rank == 0 && !setup.world.is_spawner;
   if (options.resumes_if_possible())

@@ -58,12 +58,13 @@ Error cannot_write(const fs::path& out, const std::error_code& failure) {
   return io_error(concat("--out ", out.string(), ": ", failure.message(), "; expected a folder that can be written"));
 }
 
-/// Throws config_error if OUT holds checkpoints or weights.
+/// Throws config_error if OUT holds checkpoints or weights, of an earlier run or of one that is writing there now.
 void check_holds_no_weights(const fs::path& out) {
   std::error_code failure;  // check_run_folder() refuses a folder that cannot be looked at
   for (const auto& entry : fs::directory_iterator(out, failure)) {
     const std::string name = entry.path().filename().string();
     if (is_left_over(name) || (!is_checkpoint_name(name) && name != kModelFile)) continue;
+    FolderLock{out};  // a run that goes on must not be removed by --force
     throw config_error(concat("--out ", out.string(), ": holds ", name,
                               " of an earlier run; expected --resume auto to ",
                               "go on with that run, --force to remove it, or another folder"));

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 #include "loader/sources/class_list.h"
 #include "loader/sources/picture_files.h"
 

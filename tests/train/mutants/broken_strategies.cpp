@@ -33,7 +33,7 @@ class Wrapped : public Strategy {
 template <class Mutant>
 Registered<StrategyKind> mutant(const char* name, const char* help, const char* mode,
                                 const EquivalenceGuarantee& promise = {.sees_whole_batches = false},
-                                StrategyKind::Exact exact = StrategyKind::Exact::kNever) {
+                                StrategyKind::Exact exact = StrategyKind::Exact::kNever, bool keeps_average = true) {
   return {name,
           {},
           help,
@@ -45,10 +45,13 @@ Registered<StrategyKind> mutant(const char* name, const char* help, const char* 
                },
            .promise = [promise](const Spec&, const Mesh&) { return promise; },
            .exact = exact,
-           .keeps_average = true}};
+           .keeps_average = keeps_average}};
 }
 
 const auto kControl = mutant<Wrapped>("control", "ddp as it is", "ddp(sync-bn=true)", {.sees_whole_batches = true});
+
+const auto kWithoutAverage = mutant<Wrapped>("without-average", "ddp as it is, by a mode that cannot average weights",
+                                             "ddp", {}, StrategyKind::Exact::kNever, /*keeps_average=*/false);
 
 class DivisionForgotten final : public Wrapped {
  public:

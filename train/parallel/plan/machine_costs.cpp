@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/number_text.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/strict_json.h"
 
 namespace penstock::detail {
 

@@ -1,5 +1,5 @@
 // Strict JSON: refuses duplicate keys and deep nesting while nlohmann-json parses.
-#include "loader/files/strict_json.h"
+#include "core/strict_json.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
