@@ -3,7 +3,8 @@
 
     bench/promises.py --photos FOLDER --out promises.md
 
-Every cell of the grid is one setting (intra-op threads, emulated load, decoding, a busy process beside, the disk), in
+Every cell of the grid is one setting (intra-op threads, an emulated step, emulated load,
+decoding, a busy process beside, the disk), in
 which `train` runs with 0, 1 and 2 workers. Each run's summary.json says what the other two would be; the error is
 predicted / measured - 1. A promise may come with a range (other programs ran, or the storage was not measured): one
 that is wrong by more than 15 % must have the truth in its range.
@@ -42,8 +43,9 @@ def arguments():
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--loads", default="0,20us,200us")
+    parser.add_argument("--steps", default="0", help="emulated ones, as in 10ms; 0: LeNet's own")
     parser.add_argument("--decode", default="scaled,full")
-    parser.add_argument("--others", default="none,busy")
+    parser.add_argument("--others", default="none,busy", help="none, busy: a process that counts, pinned: one on the first core")
     parser.add_argument("--disks", default="memory,20MB/s")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--epochs", type=float, default=1, help="of each run, times what the cell's kind takes")
@@ -61,7 +63,8 @@ def busy_process(kind):
     if kind == "none":
         yield
         return
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    pin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n" if kind == "pinned" else ""
+    process = subprocess.Popen([sys.executable, "-c", pin + "while True: pass"])
     try:
         yield
     finally:
@@ -88,6 +91,8 @@ def run_once(options, cell, workers, data, out):
     flags = ["--decode", "full", "--dct-scale", "off"] if cell["decode"] == "full" else []
     if cell["load"] != "0":
         flags += ["--emulate-load", cell["load"]]
+    if cell["step"] != "0":
+        flags += ["--emulate-step", cell["step"]]
     command = [options.bin / "train", "--data", data, "--arch", "lenet", "-b", "32", "--augment", AUGMENT, "--device",
                "cpu", "--epochs", str(epochs_of(cell, options.epochs)), "--threads", cell["threads"], "-j",
                str(workers), "--out", out, *flags]
@@ -101,8 +106,8 @@ def run_once(options, cell, workers, data, out):
 
 
 def cells_of(options):
-    names = ("threads", "load", "decode", "others", "disk")
-    lists = (options.threads, options.loads, options.decode, options.others, options.disks)
+    names = ("threads", "step", "load", "decode", "others", "disk")
+    lists = (options.threads, options.steps, options.loads, options.decode, options.others, options.disks)
     return [dict(zip(names, values)) for values in itertools.product(*(text.split(",") for text in lists))]
 
 
@@ -157,17 +162,20 @@ def page(options, cells, runs):
             if abs(promise["error"]) > BAD and not (promise["has_range"] and promise["is_in"])]
     quiet = [run["other_cores"] for cell, one in zip(cells, runs) if cell["others"] == "none"
              for workers in WORKERS for run in one[workers]]
-    lines = ["| threads | load | decode | others | disk | images/s with 0, 1, 2 | "
+    lines = ["| threads | step | load | decode | others | disk | images/s with 0, 1, 2 | "
              + " | ".join(f"{p['from']} of {p['to']}" for p in promises[0]) + " |",
-             "|---:|---:|---|---|---|---|" + "---:|" * len(promises[0])]
+             "|---:|---:|---:|---|---|---|---|" + "---:|" * len(promises[0])]
     for cell, one, found in zip(cells, runs, promises):
         rates = ", ".join(f"{median(one[workers], lambda run: run['rate']):,.0f}" for workers in WORKERS)
-        lines.append(f"| {cell['threads']} | {cell['load']} | {cell['decode']} | {cell['others']} | {cell['disk']} | "
+        lines.append(f"| {cell['threads']} | {cell['step']} | {cell['load']} | {cell['decode']} | {cell['others']} | {cell['disk']} | "
                      f"{rates} | " + " | ".join(cell_text(promise) for promise in found) + " |")
     lines += ["", f"{len(everything)} predictions, medians of {options.repeat} repeats: median error "
               f"{100 * statistics.median(errors):.1f} %, {sum(error <= GOOD for error in errors)} within 5 %, "
               f"{sum(error > BAD for error in errors)} over 15 %, of which {len(bare)} without a range that holds the "
               "truth (bold)."]
+    ranges = [promise for promise in everything if promise["has_range"]]
+    if ranges:
+        lines += [f"Of {len(ranges)} ranges {sum(promise['is_in'] for promise in ranges)} hold the truth."]
     if quiet:
         lines += [f"Other programs, in the cells without a busy process: {statistics.median(quiet):.2f} cores in the "
                   f"median, up to {max(quiet):.2f}."]

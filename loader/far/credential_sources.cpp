@@ -24,7 +24,6 @@
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/http.h"
-#include "loader/far/sso.h"
 #include "loader/far/url.h"
 
 extern char** environ;
@@ -36,7 +35,6 @@ namespace {
 constexpr double kServiceTimeout_s = 5, kInstanceTimeout_s = 2, kFirstInstanceTimeout_s = 1;
 constexpr int64_t kProcessTimeout_ns = 60'000'000'000;
 constexpr auto kProcessStep = std::chrono::milliseconds(10);
-constexpr int kMostSourceProfiles = 4;
 constexpr size_t kMostOfDocument = 64 << 10;
 constexpr uint64_t kMostOfFile = 1 << 20;
 
@@ -185,28 +183,20 @@ std::string value_in_profile(const std::string& name, const std::string& key) {
   return ini_value(config, name == "default" ? name : "profile " + name, key);
 }
 
-/// Where a profile names a session, the session has the address and the region.
-std::optional<Credentials> sso_keys_of_profile(const std::string& name) {
-  SsoProfile profile;
-  profile.name = name;
-  profile.session = value_in_profile(name, "sso_session");
-  profile.start_url = value_in_profile(name, "sso_start_url");
-  if (profile.session.empty() && profile.start_url.empty()) return {};
-  profile.region = value_in_profile(name, "sso_region");
-  profile.account_id = value_in_profile(name, "sso_account_id");
-  profile.role_name = value_in_profile(name, "sso_role_name");
-  if (!profile.session.empty()) {
-    const auto config = text_of_file(file_in_home("AWS_CONFIG_FILE", "config")).value_or("");
-    const std::string section = "sso-session " + profile.session;
-    profile.start_url = ini_value(config, section, "sso_start_url");
-    profile.region = ini_value(config, section, "sso_region");
-  }
-  return keys_by_sso(profile, environment("HOME") + "/.aws/sso/cache", endpoint_of("AWS_ENDPOINT_URL_SSO"));
+/// What only AWS's own tools follow: they give the keys of any profile, by a login, a role or a chain of roles, and
+/// renew them.
+void check_has_keys_of_its_own(const std::string& name) {
+  for (const char* key : {"sso_session", "sso_start_url", "role_arn"})
+    if (!value_in_profile(name, key).empty())
+      throw config_error(
+          concat("credentials of profile ", in_quotes(name), ": has ", key, ", which the AWS command line ",
+                 "follows; expected AWS_PROFILE to name a profile with credential_process = aws configure ",
+                 "export-credentials --profile ", name, " --format process"));
 }
 
-/// Those that SSO gives, keys of the profile's own, or those that its credential_process gives.
-std::optional<Credentials> own_keys_of_profile(const std::string& name) {
-  if (auto found = sso_keys_of_profile(name)) return found;
+/// Keys of the profile's own, or those that its credential_process gives.
+std::optional<Credentials> keys_of_profile(const std::string& name) {
+  check_has_keys_of_its_own(name);
   Credentials found{
       value_in_profile(name, "aws_access_key_id"), value_in_profile(name, "aws_secret_access_key"),
       value_in_profile(name, "aws_session_token"), 0,
@@ -218,65 +208,11 @@ std::optional<Credentials> own_keys_of_profile(const std::string& name) {
   return parse_document(output_of(command, source), "SessionToken", source);
 }
 
-/// The keys of a role, which STS gives for those of `keys` (AssumeRole).
-Credentials assume_role(const std::string& profile, const std::string& role, const Credentials& keys,
-                        const std::string& region) {
-  const std::string source = concat("role ", role, " of profile ", in_quotes(profile), " by ", keys.source);
-  if (!value_in_profile(profile, "mfa_serial").empty())
-    throw no_key(source, "it has an mfa_serial, and nobody can be asked for a code");
-  std::vector<std::pair<std::string, std::string>> words{
-      {"Action", "AssumeRole"}, {"Version", "2011-06-15"}, {"RoleArn", role}, {"RoleSessionName", "penstock"}};
-  if (auto name = value_in_profile(profile, "role_session_name"); !name.empty()) words[3].second = name;
-  for (const auto& [key, word] :
-       {std::pair("external_id", "ExternalId"), std::pair("duration_seconds", "DurationSeconds")})
-    if (auto value = value_in_profile(profile, key); !value.empty()) words.emplace_back(word, value);
-  HttpRequest request{.method = "POST", .url = sts_endpoint(region) + "/", .body = canonical_query(words)};
-  request.headers = signed_headers({.method = "POST",
-                                    .host = Url::parse(request.url).host,
-                                    .path = "/",
-                                    .headers = {{"content-type", "application/x-www-form-urlencoded"}},
-                                    .body = request.body},
-                                   keys, region, "sts", std::time(nullptr));
-  return keys_of_sts(ask(std::move(request), kServiceTimeout_s, source), source);
-}
-
-std::optional<Credentials> from_container();
-std::optional<Credentials> from_instance();
-
-/// `depth`: through how many profiles this one was named as the source.
-std::optional<Credentials> keys_of_profile(const std::string& name, const std::string& region, int depth = 0) {
-  const std::string role = value_in_profile(name, "role_arn"), source = value_in_profile(name, "source_profile"),
-                    place = value_in_profile(name, "credential_source"), where = concat("profile ", in_quotes(name));
-  if (role.empty()) return own_keys_of_profile(name);
-  if (source.empty() == place.empty())
-    throw no_key(where, concat("role_arn is set with ", source.empty() ? "neither" : "both",
-                               " of source_profile and credential_source"));
-  if (depth > kMostSourceProfiles) throw no_key(where, "source_profile names one profile after the other");
-  std::optional<Credentials> keys;
-  if (source == name)
-    keys = own_keys_of_profile(name);
-  else if (!source.empty())
-    keys = keys_of_profile(source, region, depth + 1);
-  else if (place == "Environment")
-    keys = from_environment();
-  else if (place == "EcsContainer")
-    keys = from_container();
-  else if (place == "Ec2InstanceMetadata")
-    keys = from_instance();
-  else
-    throw no_key(where, concat("credential_source is ", in_quotes(place),
-                               "; known: Environment, EcsContainer, Ec2InstanceMetadata"));
-  if (!keys)
-    throw no_key(where, source.empty() ? concat("credential_source ", place, " gives no key")
-                                       : concat("its source_profile ", in_quotes(source), " has none"));
-  return assume_role(name, role, *keys, region);
-}
-
-std::optional<Credentials> from_profile(const std::string& region) {
-  auto found = keys_of_profile(profile_name(), region);
+std::optional<Credentials> from_profile() {
+  auto found = keys_of_profile(profile_name());
   if (!found && !environment("AWS_PROFILE").empty())
     throw no_key(concat("profile ", in_quotes(profile_name())),
-                 "neither file in ~/.aws has a key, a credential_process or a role_arn of it");
+                 "neither file in ~/.aws has a key or a credential_process of it");
   return found;
 }
 
@@ -357,7 +293,7 @@ std::string profile_value(const std::string& key) { return value_in_profile(prof
 std::optional<Credentials> find_credentials(const std::string& region) {
   if (auto found = from_environment()) return checked(*found);
   if (auto found = from_web_identity(region)) return checked(*found);
-  if (auto found = from_profile(region)) return checked(*found);
+  if (auto found = from_profile()) return checked(*found);
   if (auto found = from_container()) return checked(*found);
   if (auto found = from_instance()) return checked(*found);
   return {};
@@ -369,7 +305,7 @@ std::optional<Credentials> find_google_credentials(const std::string& region) {
   if (!own.key_id.empty() && !own.secret.empty()) return checked(own);
   if (auto found = from_environment()) return checked(*found);
   if (auto found = from_web_identity(region)) return checked(*found);
-  if (auto found = from_profile(region)) return checked(*found);
+  if (auto found = from_profile()) return checked(*found);
   return {};
 }
 

@@ -12,8 +12,8 @@ namespace penstock::detail {
 /// Keys from the first place that has some:
 ///   environment             AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
 ///   web identity            AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, by STS (AWS_ENDPOINT_URL_STS)
-///   profile AWS_PROFILE     in ~/.aws/credentials and ~/.aws/config: SSO (sso.h), keys, a credential_process, or a
-///                           role_arn with source_profile or credential_source, by STS
+///   profile AWS_PROFILE     in ~/.aws/credentials and ~/.aws/config: keys, or a credential_process. SSO and role_arn
+///                           are refused with what to type: the AWS command line gives their keys
 ///   container               AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI
 ///   instance                IMDSv2, unless AWS_EC2_METADATA_DISABLED=true
 /// Nothing if no place has any. Files are read and services asked anew at every call. Errors: config_error for a place

@@ -1,6 +1,8 @@
 """Data sets behind http, https, S3 and Google's storage are read as local ones are, with credentials from all places."""
-import hashlib
 import json
+import os
+
+import pytest
 
 from far_tool import (  # noqa: F401
     KEY, SECRET, SHARDS, TOKEN, cache, dataset, digest, expected, refusal, run, s3, shard_bytes)
@@ -141,86 +143,24 @@ def test_secrets_are_nowhere(dataset, cache, tmp_path):
             assert SECRET.encode() not in text and TOKEN.encode() not in text
 
 
-def test_a_profile_may_have_the_role_of_another(dataset, tmp_path):
-    config = tmp_path / "config"
-    config.write_text("[profile far]\nrole_arn = arn:role\nsource_profile = base\nexternal_id = x y\n[profile base]\n"
-                      "aws_access_key_id = AKIABASE\naws_secret_access_key = base-secret\n[profile env]\nrole_arn = arn:role\n"
-                      "credential_source = Environment\n[profile loop]\nrole_arn = arn:role\nsource_profile = loop2\n"
-                      "[profile loop2]\nrole_arn = arn:role\nsource_profile = loop\n[profile half]\nrole_arn = arn:role\n")
-    seen = []
-
-    def sts(request):
-        refusal = request.refusal("/", "")
-        if refusal:
-            return refusal[0], f"<Error><Code>{refusal[1]}</Code></Error>".encode(), {}
-        seen.append((request.headers["Authorization"], request.body.decode()))
-        return 200, (f"<AssumeRoleResponse><AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>"
-                     f"<SessionToken>{TOKEN}</SessionToken></AssumeRoleResponse>").encode(), {}
-    with FarServer(dataset, keys={KEY: SECRET, "AKIABASE": "base-secret"}, bucket="b", answers={"/": sts}) as server:
-        known = {"AWS_ENDPOINT_URL": server.url, "AWS_ENDPOINT_URL_STS": server.url, "AWS_CONFIG_FILE": config,
-                 "PENSTOCK_CACHE_DIR": tmp_path / "cache"}
-        assert "samples    600" in run("shardprep", "info", "s3://b/train", AWS_PROFILE="far", **known)
-        signed, body = seen[0]
-        assert "AKIABASE/" in signed and "/sts/aws4_request" in signed
-        assert "Action=AssumeRole&ExternalId=x%20y&RoleArn=arn%3Arole" in body
-        for profile, fact in (("loop", "one profile after the other"), ("half", "neither of source_profile"), ("none", "neither file")):
-            assert fact in refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE=profile, **known)
-        server.keys = {KEY: SECRET}
-        line = refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE="far", **known)
-        assert "InvalidAccessKeyId" in line and 'role arn:role of profile "far"' in line and "base-secret" not in line
-
-
-def test_a_profile_may_have_the_keys_of_sso(dataset, tmp_path):
-    """As `aws configure sso` writes it, and as it was before there were sessions."""
-    folder, config = tmp_path / ".aws/sso/cache", tmp_path / ".aws/config"
-    folder.mkdir(parents=True)
-    start = "https://d-1234567890.awsapps.com/start"
-    role = "sso_account_id = 123456789012\nsso_role_name = Reader\n"
-    config.write_text(f"[profile far]\nsso_session = my-sso\n{role}[sso-session my-sso]\nsso_region = eu-west-1\nsso_start_url = {start}\n"
-                      f"sso_registration_scopes = sso:account:access\n[profile old]\nsso_start_url = {start}\nsso_region = eu-west-1\n{role}"
-                      "[profile half]\nsso_session = my-sso\n[profile lost]\nsso_session = none\n"
-                      f"{role}[profile from]\nrole_arn = arn:role\nsource_profile = far\n")
-
-    def log_in(name, token="token-of-sso", expires="2099-01-01T00:00:00Z"):
-        file = folder / (hashlib.sha1(name.encode()).hexdigest() + ".json")
-        file.write_text(json.dumps({"startUrl": start, "region": "eu-west-1", "accessToken": token, "expiresAt": expires}))
-        return file
-    seen = []
-
-    def portal(request):
-        if request.headers["x-amz-sso_bearer_token"] != "token-of-sso":
-            return 401, b'{"__type":"UnauthorizedException"}', {}
-        seen.append(request.path.partition("?")[2])
-        keys = {"accessKeyId": KEY, "secretAccessKey": SECRET, "sessionToken": TOKEN, "expiration": 4_070_908_800_000}
-        return 200, json.dumps({"roleCredentials": keys}).encode(), {}
-
-    def sts(request):
-        assert f"{KEY}/" in request.headers["Authorization"] and request.headers["x-amz-security-token"] == TOKEN
-        return 200, (f"<AssumeRoleResponse><AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>"
-                     f"<SessionToken>{TOKEN}</SessionToken></AssumeRoleResponse>").encode(), {}
-    answers = {"/federation/credentials": portal, "/": sts}
-    with FarServer(dataset, keys={KEY: SECRET}, tokens={TOKEN}, bucket="b", answers=answers) as server:
-        known = {"AWS_ENDPOINT_URL": server.url, "AWS_ENDPOINT_URL_SSO": server.url + "/", "AWS_ENDPOINT_URL_STS": server.url,
-                 "HOME": tmp_path, "PENSTOCK_CACHE_DIR": tmp_path / "cache"}
-
-        def refused(profile):
-            line = refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE=profile, **known)
-            assert "token-of-sso" not in line
-            return line
-        name = str(folder / (hashlib.sha1(b"my-sso").hexdigest() + ".json"))
-        assert f"there is no token {name}; expected one that holds: aws sso login --profile far\n" in refused("far")
-        log_in("my-sso")
-        for profile in ("far", "from"):
-            assert "samples    600" in run("shardprep", "info", "s3://b/train", AWS_PROFILE=profile, **known)
-        assert seen and set(seen) == {"account_id=123456789012&role_name=Reader"}
-        log_in(start)
-        assert "samples    600" in run("shardprep", "info", "s3://b/train", AWS_PROFILE="old", **known)
-        log_in("my-sso", expires="2026-01-01T00:00:00Z")
-        assert f'the token {name} has expired at "2026-01-01T00:00:00Z"; expected one that holds: aws sso login --profile far\n' in refused("far")
-        log_in("my-sso", token="token-of-sso-2")
-        assert "is not taken (status 401); expected one that holds: aws sso login --profile far\n" in refused("far")
-        assert "has no sso_account_id, and neither has sso-session my-sso" in refused("half")
-        assert "has no sso_start_url, and neither has sso-session none" in refused("lost")
+@pytest.mark.parametrize("key", ["sso_session", "sso_start_url", "role_arn"])
+def test_what_only_the_aws_command_line_follows_is_refused_with_what_to_type(dataset, tmp_path, key):
+    """And the profile to which the line leads is taken: here a program of that name stands for the AWS command line."""
+    config, program = tmp_path / "config", tmp_path / "bin/aws"
+    config.write_text(f"[profile far]\n{key} = x\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n[profile far-keys]\n"
+                      "credential_process = aws configure export-credentials --profile far --format process\n")
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ntest "$*" = "configure export-credentials --profile far --format process" || exit 1\n'
+                       f"echo '{json.dumps({'Version': 1, 'AccessKeyId': KEY, 'SecretAccessKey': SECRET})}'\n")
+    program.chmod(0o755)
+    with FarServer(dataset, keys={KEY: SECRET}, bucket="b") as server:
+        known = {"AWS_ENDPOINT_URL": server.url, "AWS_CONFIG_FILE": config, "PENSTOCK_CACHE_DIR": tmp_path / "cache",
+                 "PATH": f"{program.parent}:{os.environ['PATH']}"}
+        assert refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE="far", **known).endswith(
+            f': has {key}, which the AWS command line follows; expected AWS_PROFILE to name a profile with credential_process = '
+            "aws configure export-credentials --profile far --format process\n")
+        assert "samples    600" in run("shardprep", "info", "s3://b/train", AWS_PROFILE="far-keys", **known)
+        assert "neither file" in refusal("shardprep", "info", "s3://b/train", code=2, AWS_PROFILE="none", **known)
 
 
 def test_the_first_batch_of_a_set_with_fields_comes_before_its_shards(tmp_path, cache):
