@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -108,11 +109,10 @@ const std::string* Spec::find(const std::string& key) const {
 bool Spec::has(const std::string& key) const { return find(key) != nullptr; }
 
 double Spec::number(const std::string& key, const std::string& text) const {
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+  const auto value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value))
     throw config_error(concat(where(), ": ", key, " is ", in_quotes(text), "; expected a finite number"));
-  return value;
+  return *value;
 }
 
 std::string Spec::get(const std::string& key, const char* fallback) const {

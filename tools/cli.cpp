@@ -19,6 +19,7 @@
 
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "core/version.h"
 
@@ -46,14 +47,13 @@ std::string checked_number(const std::string& flag, const std::string& type, con
   const auto fails = [&](const char* expected) {
     return config_error(concat(flag, ": is ", in_quotes(text), "; expected ", expected));
   };
-  const char* const end = text.data() + text.size();
   if (type == "FLOAT") {
-    double value = 0;
-    const auto [stop, code] = std::from_chars(text.data(), end, value);
-    if (code != std::errc() || stop != end || !std::isfinite(value)) throw fails("a finite number");
+    const auto value = parse_number<double>(text);
+    if (!value || !std::isfinite(*value)) throw fails("a finite number");
     return text;
   }
   int64_t value = 0;
+  const char* const end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, value);
   if (stop != end || (code != std::errc() && code != std::errc::result_out_of_range)) throw fails("a whole number");
   if (type == "UINT" && text[0] == '-') throw fails("a whole number, 0 or more");

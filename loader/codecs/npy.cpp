@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 #include <string_view>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -77,11 +77,9 @@ std::vector<int64_t> shape_in(std::string_view header) {
   for (const auto& part : split(rest.substr(1, end - 1), ',')) {
     const size_t begin = std::min(part.find_first_not_of(' '), part.size());
     if (begin == part.size()) continue;
-    int64_t size = 0;
-    const auto [stop, code] = std::from_chars(part.data() + begin, part.data() + part.size(), size);
-    if (code != std::errc() || stop != part.data() + part.size() || size < 0)
-      refuse_npy(concat("a size ", in_quotes(part)), "numbers from 0");
-    shape.push_back(size);
+    const auto size = parse_number<int64_t>(std::string_view(part).substr(begin));
+    if (!size || *size < 0) refuse_npy(concat("a size ", in_quotes(part)), "numbers from 0");
+    shape.push_back(*size);
   }
   return shape;
 }

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <ctime>
 #include <utility>
 
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -48,21 +48,14 @@ void add_header_line(std::map<std::string, std::string>& headers, std::string_vi
   known = name == "x-goog-hash" && !known.empty() ? concat(known, ",", value) : std::string(value);
 }
 
-std::optional<uint64_t> whole_number(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
 std::optional<ContentRange> parse_content_range(std::string_view text) {
   constexpr std::string_view kUnit = "bytes ";
   const size_t minus = text.find('-'), slash = text.find('/');
   if (!text.starts_with(kUnit) || minus == std::string_view::npos || slash == std::string_view::npos || slash < minus)
     return {};
-  const auto begin = whole_number(text.substr(kUnit.size(), minus - kUnit.size()));
+  const auto begin = parse_number<uint64_t>(text.substr(kUnit.size(), minus - kUnit.size()));
   const std::string_view size = text.substr(slash + 1);
-  const auto total = whole_number(size);
+  const auto total = parse_number<uint64_t>(size);
   if (!begin || (!total && size != "*")) return {};
   return ContentRange{*begin, total};
 }

@@ -14,9 +14,6 @@ namespace penstock::detail {
 /// lines, and those after the hundredth name, are left out.
 void add_header_line(std::map<std::string, std::string>& headers, std::string_view line);
 
-/// A number of digits alone.
-std::optional<uint64_t> whole_number(std::string_view text);
-
 /// `bytes 100-199/1000`, or `bytes 100-199/*` from a server that does not say how many there are.
 struct ContentRange {
   uint64_t begin = 0;

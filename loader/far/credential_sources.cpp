@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -20,6 +19,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
@@ -264,10 +264,8 @@ Credentials checked(const Credentials& keys) {
 }  // namespace
 
 double environment_seconds(const char* name, double fallback) {
-  const std::string text = environment(name);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : fallback;
+  const auto value = parse_number<double>(environment(name));
+  return value && *value > 0 ? *value : fallback;
 }
 
 std::string environment(const char* name) {

@@ -2,10 +2,11 @@
 #include "loader/far/retry.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <ctime>
 #include <random>
+
+#include "core/number.h"
 
 namespace penstock::detail {
 namespace {
@@ -69,9 +70,7 @@ std::optional<int64_t> parse_http_date(const std::string& text) {
 }
 
 std::optional<double> parse_retry_after(const std::string& text, int64_t now_s) {
-  int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error == std::errc() && end == text.data() + text.size() && seconds >= 0) return static_cast<double>(seconds);
+  if (const auto seconds = parse_number<int64_t>(text); seconds && *seconds >= 0) return static_cast<double>(*seconds);
   const auto date = parse_http_date(text);
   if (!date) return {};
   return static_cast<double>(std::max<int64_t>(0, *date - now_s));

@@ -2,7 +2,6 @@
 #include "loader/far/sim_link.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "loader/far/link_stats.h"
 #include "loader/far/origin.h"
@@ -20,38 +20,18 @@
 #include "loader/files/files.h"
 
 namespace penstock {
-namespace {
-
-/// The number at the front of `text`, which is cut off; nothing for what is no number of 0 or more.
-std::optional<double> take_number(std::string_view& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc() || !(value >= 0) || value > 1e12) return {};
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return value;
-}
-
-double unit_of_rate(std::string_view text) {
-  if (text == "kB/s") return 1e3;
-  if (text == "MB/s") return 1e6;
-  if (text == "GB/s") return 1e9;
-  return 0;
-}
-
-}  // namespace
-
 LinkSpeed parse_link_speed(const std::string& where, const std::string& text) {
-  constexpr double kMostDelay_ms = 10'000;
+  constexpr double kMostDelay_ms = 10'000, kMostNumber = 1e12;
   std::optional<double> delay_ms, bytes_per_second;
   std::string_view rest = text;
   bool is_good = true;
   while (is_good) {
-    const auto number = take_number(rest);
+    const auto number = take_number<double>(rest, std::chars_format::fixed);
     const size_t length = std::min(rest.find(','), rest.size());
     const std::string_view unit = rest.substr(0, length);
     auto& value = unit == "ms" ? delay_ms : bytes_per_second;
-    is_good = number.has_value() && !value.has_value();
-    if (is_good) value = unit == "ms" ? *number : *number * unit_of_rate(unit);
+    is_good = number && *number >= 0 && *number <= kMostNumber && !value;
+    if (is_good) value = unit == "ms" ? *number : *number * bytes_of_rate(unit);
     if (length == rest.size()) break;
     rest.remove_prefix(length + 1);
   }

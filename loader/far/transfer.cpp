@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
 #include "loader/far/credential_sources.h"
@@ -156,7 +157,7 @@ class Run {
       range = *found;
       if (!range.total) range.total = wish_.byte_count.value_or(kUnknownSize);
     } else {  // a server that knows no ranges sends all of it: what came before is passed over
-      range.total = whole_number(head.header("content-length")).value_or(kUnknownSize);
+      range.total = parse_number<uint64_t>(head.header("content-length")).value_or(kUnknownSize);
     }
     skipped_until_ = reached_;
     at_ = range.begin;

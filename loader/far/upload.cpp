@@ -18,6 +18,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/number.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
@@ -222,7 +223,8 @@ std::string stored_problem(Origin& origin, const std::string& address, const Fil
   const auto answer = WriteRequest(origin, address, std::move(wish)).answer();
   if (answer.attempt.status == 404) return "is not there";
   const std::string size = answer.header("content-length"), crc = stated_crc(answer);
-  if (whole_number(size) != facts.byte_count) return concat("has ", size.empty() ? "no size" : size + " bytes");
+  if (parse_number<uint64_t>(size) != facts.byte_count)
+    return concat("has ", size.empty() ? "no size" : size + " bytes");
   if (!crc.empty() && !sums.fits(crc)) return concat("has crc32c ", in_quotes(crc), " and not ", crc_text(sums.crc));
   return "";
 }
@@ -365,7 +367,8 @@ void abort_uploads(Origin& origin, const std::string& folder, const std::filesys
 
 bool is_uploaded(Origin& origin, const std::string& address, const FileFacts& facts) {
   const auto answer = WriteRequest(origin, address, {.method = "HEAD"}).answer();
-  if (answer.attempt.status == 404 || whole_number(answer.header("content-length")) != facts.byte_count) return false;
+  if (answer.attempt.status == 404 || parse_number<uint64_t>(answer.header("content-length")) != facts.byte_count)
+    return false;
   // Google's storage calls its own form of the header x-goog-meta.
   return answer.header("x-amz-meta-xxh3") == facts.xxh3 || answer.header("x-goog-meta-xxh3") == facts.xxh3;
 }

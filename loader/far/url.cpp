@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -21,10 +21,8 @@ std::string host_problem(std::string_view host) {
   if (end == 0) return "has no host";
   const std::string_view port = host.substr(end);
   if (port.empty()) return "";
-  unsigned number = 0;
-  const auto [stop, code] = std::from_chars(port.data() + 1, port.data() + port.size(), number);
-  const bool is_port = port[0] == ':' && code == std::errc() && stop == port.data() + port.size();
-  if (is_port && number >= 1 && number <= 65535) return "";
+  const auto number = parse_number<unsigned>(port.substr(1));
+  if (port[0] == ':' && number && *number >= 1 && *number <= 65535) return "";
   return concat("has ", in_quotes(port), " after its host");
 }
 

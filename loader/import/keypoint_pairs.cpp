@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -51,10 +51,8 @@ std::string mirrored(const std::string& word) {
 int number_of(const std::string& where, const std::string& text, const std::vector<std::string>& names) {
   const auto found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return static_cast<int>(found - names.begin());
-  size_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure == std::errc() && end == text.data() + text.size() && number < names.size())
-    return static_cast<int>(number);
+  if (const auto number = parse_number<size_t>(text); number && *number < names.size())
+    return static_cast<int>(*number);
   throw config_error(concat(where, ": pairs has ", in_quotes(text), "; expected none, or a/b:c/d of the key points ",
                             shortened(join(names)), ", or of their numbers from 0 on"));
 }

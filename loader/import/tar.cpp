@@ -2,11 +2,11 @@
 #include "loader/import/tar.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -130,11 +130,10 @@ class TarReader {
       return;
     }
     while (!rest.empty() && rest[0] != '\0') {
-      size_t length = 0;
-      const auto [digits_end, code] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
-      const size_t digits = static_cast<size_t>(digits_end - rest.data());
-      const bool is_record = code == std::errc() && length > digits + 1 && length <= rest.size() &&
-                             rest[digits] == ' ' && rest[length - 1] == '\n';
+      std::string_view after = rest;
+      const size_t length = take_number<size_t>(after).value_or(0), digits = rest.size() - after.size();
+      const bool is_record =
+          length > digits + 1 && length <= rest.size() && rest[digits] == ' ' && rest[length - 1] == '\n';
       if (!is_record) refuse("a pax record that is none", "LENGTH KEY=VALUE");
       read_record(rest.substr(digits + 1, length - digits - 2));
       rest.remove_prefix(length);
@@ -148,11 +147,9 @@ class TarReader {
     if (key.starts_with("GNU.sparse")) refuse("a sparse file", "whole files");
     if (key == "path") long_path_ = value;
     if (key != "size") return;
-    uint64_t size = 0;
-    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), size);
-    if (code != std::errc() || end != value.data() + value.size())
-      refuse(concat("pax size ", in_quotes(value)), "a number");
-    long_size_ = size;
+    const auto size = parse_number<uint64_t>(value);
+    if (!size) refuse(concat("pax size ", in_quotes(value)), "a number");
+    long_size_ = *size;
   }
 
   void check_member(const std::string& path, char type) const {

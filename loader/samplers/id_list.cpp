@@ -2,12 +2,12 @@
 #include "loader/samplers/id_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/regular_file.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -34,23 +34,17 @@ void for_each_line(const std::string& path, const std::function<void(std::string
   }
 }
 
-template <class Number>
-bool is_number(std::string_view text, Number& value) {
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return code == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 std::vector<ListedId> read_ids(const std::string& path, const std::string& split) {
   std::vector<ListedId> ids;
   for_each_line(path, [&](std::string_view line, const std::string& where) {
     if (line.front() != '{') {
-      uint64_t id = 0;
-      if (!is_number(line, id))
+      const auto id = parse_number<uint64_t>(line);
+      if (!id)
         throw config_error(concat(where, ": is ", in_quotes(line), "; expected the id of a sample, or a line of ",
                                   "quarantine.jsonl"));
-      ids.push_back({id, ""});
+      ids.push_back({*id, ""});
       return;
     }
     const auto json = detail::parse_strict_json(line, where, kMaxDepth);
@@ -67,14 +61,13 @@ std::unordered_map<uint64_t, double> read_id_weights(const std::string& path) {
   std::unordered_map<uint64_t, double> weights;
   for_each_line(path, [&](std::string_view line, const std::string& where) {
     const size_t end = line.find_first_of(" \t,"), begin = line.find_first_not_of(" \t,", end);
-    uint64_t id = 0;
-    double weight = 0;
-    if (begin == std::string_view::npos || !is_number(line.substr(0, end), id) ||
-        !is_number(line.substr(begin), weight))
+    const auto id = parse_number<uint64_t>(line.substr(0, end));
+    const auto weight = parse_number<double>(line.substr(std::min(begin, line.size())));
+    if (!id || !weight)
       throw config_error(
           concat(where, ": is ", in_quotes(line), "; expected the id of a sample and its weight, 17,0.5"));
-    if (!weights.emplace(id, weight).second)
-      throw config_error(concat(where, ": id ", id, " has a weight already; expected one line for each id"));
+    if (!weights.emplace(*id, *weight).second)
+      throw config_error(concat(where, ": id ", *id, " has a weight already; expected one line for each id"));
   });
   return weights;
 }

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <tuple>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -53,10 +53,8 @@ std::optional<double> number_of(std::string_view text) {
   text = trimmed(text);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   if (digits.size() > 1 && digits[0] == '0' && is_digit(digits[1])) return {};
-  double number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = code == std::errc() && end == text.data() + text.size() && std::isfinite(number);
-  return is_number ? std::optional(number) : std::nullopt;
+  const auto number = parse_number<double>(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 bool is_missing(std::string_view text) {

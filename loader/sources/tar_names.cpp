@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "loader/files/input_file.h"
 #include "loader/sources/picture_files.h"
@@ -23,18 +23,14 @@ constexpr size_t kMaxNames = 1000000;
 /// The numbers of "000..009", with the zeros of the first one.
 std::vector<std::string> numbers_in(const std::string& where, const std::string& text) {
   const size_t dots = std::min(text.find(".."), text.size());
-  uint64_t first = 0, last = 0;
   const std::string low = text.substr(0, dots), high = text.substr(std::min(dots + 2, text.size()));
-  const auto is_number = [](const std::string& digits, uint64_t& number) {
-    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    return code == std::errc() && end == digits.data() + digits.size();
-  };
-  const bool is_range = is_number(low, first) && is_number(high, last) && first <= last && last - first < kMaxNames;
+  const auto first = parse_number<uint64_t>(low), last = parse_number<uint64_t>(high);
+  const bool is_range = first && last && *first <= *last && *last - *first < kMaxNames;
   if (!is_range)
     throw config_error(concat(where, ": the pattern has ", in_quotes(concat("{", text, "}")),
                               "; expected {FIRST..LAST} with up to ", kMaxNames, " numbers, or {A,B}"));
   std::vector<std::string> numbers;
-  for (uint64_t number = first; number <= last; ++number) {
+  for (uint64_t number = *first; number <= *last; ++number) {
     const std::string digits = std::to_string(number);
     numbers.push_back(std::string(low.size() - std::min(low.size(), digits.size()), '0') + digits);
   }

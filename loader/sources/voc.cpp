@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/files/input_file.h"
@@ -61,9 +61,7 @@ const XmlElement& child_of(const XmlElement& element, const char* name) {
 
 double number_in(const XmlElement& element, const char* name) {
   const std::string& text = child_of(element, name).text;
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value)) return value;
+  if (const auto value = parse_number<double>(text); value && std::isfinite(*value)) return *value;
   throw corrupt_error(concat("<", name, "> is ", in_quotes(text), "; expected a number"));
 }
 
@@ -82,9 +80,7 @@ uint8_t flag_in(const XmlElement& element, const char* name) {
   for (const char* no : {"false", "no", "none", "unspecified", "unknown"})
     if (text == no) return 0;
   if (text == "true" || text == "yes") return 1;
-  double share = -1;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), share);
-  if (code == std::errc() && end == text.data() + text.size() && share >= 0 && share <= 1) return share > 0;
+  if (const auto share = parse_number<double>(text); share && *share >= 0 && *share <= 1) return *share > 0;
   throw corrupt_error(concat("<", name, "> is ", in_quotes(child->text),
                              "; expected 0 or 1, a share between them, true, false or Unspecified"));
 }

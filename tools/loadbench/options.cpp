@@ -1,13 +1,12 @@
 // Command line of loadbench.
 #include "tools/loadbench/options.h"
 
-#include <charconv>
-
 #include "augment/render.h"
 #include "augment/size_schedule.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
 #include "tools/cache_flags.h"
@@ -31,12 +30,11 @@ constexpr const char* kColumns =
 std::vector<int> parse_workers(const std::string& text) {
   std::vector<int> workers;
   for (const auto& part : split(text, ',')) {
-    int count = 0;
-    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), count);
-    if (code != std::errc() || end != part.data() + part.size() || count < 0)
+    const auto count = parse_number<int>(part);
+    if (!count || *count < 0)
       throw config_error(
           concat("--workers: ", in_quotes(part), " in ", in_quotes(text), "; expected counts such as 0,1,2,4"));
-    workers.push_back(count);
+    workers.push_back(*count);
   }
   return workers;
 }

@@ -2,13 +2,13 @@
 #include "tools/shardprep/far_plan.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iomanip>
 #include <sstream>
 #include <utility>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/bottleneck/bottleneck.h"
@@ -24,11 +24,9 @@ constexpr int kLeastWorkersTried = 8;
 /// A number alone is MB/s; 0 is no limit.
 LinkSpeed planned_link(const std::string& text) {
   if (text.empty() || text == "0") return {};
-  double megabytes = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, megabytes, std::chars_format::fixed);
-  const bool is_number = failure == std::errc() && stop == end && megabytes > 0 && std::isfinite(megabytes);
-  return is_number ? LinkSpeed{0, megabytes * 1e6} : parse_link_speed("--link:", text);
+  const auto megabytes = parse_number<double>(text, std::chars_format::fixed);
+  const bool is_rate = megabytes && *megabytes > 0 && std::isfinite(*megabytes);
+  return is_rate ? LinkSpeed{0, *megabytes * 1e6} : parse_link_speed("--link:", text);
 }
 
 uint64_t planned_cache(const std::string& text) {

@@ -1,11 +1,11 @@
 // shardprep pack: packs the splits of a foreign data set.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
@@ -53,14 +53,10 @@ std::string skipped_file(const fs::path& folder) { return (folder / kSkippedFile
 /// "2/8": the part of index 2 of 8.
 PackPart parse_part(const std::string& text) {
   const auto numbers = split(text, '/');
-  PackPart part;
-  const auto read = [](const std::string& digits, int& number) {
-    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    return failure == std::errc() && end == digits.data() + digits.size() && !digits.empty();
-  };
-  if (numbers.size() == 2 && read(numbers[0], part.index) && read(numbers[1], part.count) && part.index >= 0 &&
-      part.index < part.count)
-    return part;
+  if (numbers.size() == 2) {
+    const auto index = parse_number<int>(numbers[0]), count = parse_number<int>(numbers[1]);
+    if (index && count && *index >= 0 && *index < *count) return {*index, *count};
+  }
   throw config_error(concat("--part: is ", in_quotes(text), "; expected I/N with I from 0 to N - 1, such as 0/8"));
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/spec.h"
 #include "core/text.h"
-#include "core/whole_number.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -39,7 +39,7 @@ std::vector<std::string> parse_specs(const char* flag, const char* kind, const s
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, const char* example) {
   std::vector<int> counts;
   for (const auto& part : split(text, ',')) {
-    const auto count = whole_number(part);
+    const auto count = parse_number<int>(part);
     if (!count || *count < least)
       throw config_error(
           concat(flag, " is ", in_quotes(text), "; expected whole numbers, ", least, " or more, such as ", example));

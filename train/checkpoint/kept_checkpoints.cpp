@@ -2,11 +2,11 @@
 #include "train/checkpoint/kept_checkpoints.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "train/options/options_file.h"
 
@@ -20,11 +20,10 @@ const std::string kStepPrefix = "checkpoint-step-", kSuffix = ".safetensors";
 /// The step in checkpoint-step-<step>.safetensors; none for any other name.
 std::optional<int64_t> step_in(const std::string& name) {
   if (!name.starts_with(kStepPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  int64_t step = 0;
-  const char* end = name.data() + name.size() - kSuffix.size();
-  const auto [stop, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return step;
+  std::string_view step(name);
+  step.remove_suffix(kSuffix.size());
+  step.remove_prefix(std::min(kStepPrefix.size(), step.size()));
+  return parse_number<int64_t>(step);
 }
 
 void link_as_last(const fs::path& from, const fs::path& last) {

@@ -5,15 +5,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <string>
 #include <tuple>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
-#include "core/whole_number.h"
 #include "train/launch/hostfile.h"
 #include "train/launch/ssh_control.h"
 
@@ -30,7 +29,7 @@ std::string variable(const char* name) {
 bool has(const char* name) { return !variable(name).empty(); }
 
 int number(const char* name, const std::string& text, int low, int high) {
-  const auto value = whole_number(text);
+  const auto value = parse_number<int>(text);
   if (!value || *value < low || *value > high)
     throw config_error(concat(name, " is ", in_quotes(text), "; expected a number from ", low, " to ", high));
   return *value;
@@ -65,9 +64,9 @@ Rendezvous ranks_from(const char* rank, const char* world_size, const char* loca
 }
 
 int derived_port(const std::string& job) {
-  uint64_t id = 0;
-  const char* end = job.data() + job.size();
-  if (const auto [stop, error] = std::from_chars(job.data(), end, id); error != std::errc() || stop != end)
+  const auto number = parse_number<uint64_t>(job);
+  uint64_t id = number.value_or(0);
+  if (!number)
     for (const unsigned char c : job) id = (id ^ c) * 1099511628211u;  // FNV-1a, for a job whose id is not a number
   return kFirstDerivedPort + static_cast<int>(id % kDerivedPortCount);
 }

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/regular_file.h"
 #include "core/text.h"
-#include "core/whole_number.h"
 
 namespace penstock {
 namespace {
@@ -19,7 +19,7 @@ constexpr int kMaxNodes = 1 << 20;
 constexpr size_t kMostFileBytes = 1 << 20;  // 30,000 hosts and more
 
 std::optional<int> number_in(const std::string& text) {
-  const auto number = whole_number(text);
+  const auto number = parse_number<int>(text);
   return number && *number >= 0 ? number : std::nullopt;
 }
 

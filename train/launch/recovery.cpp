@@ -1,11 +1,11 @@
 // Recovery: a time in the environment.
 #include "train/launch/recovery.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
 
@@ -24,11 +24,10 @@ std::optional<double> seconds_since_failure() {
   const char* const text = std::getenv(kFailureVariable);
   if (text == nullptr) return {};
   constexpr double kMost = 7 * 24 * 3600;  // a variable that is older is not of this run
-  const char* const end = text + std::strlen(text);
-  double failed = 0;
-  const auto [stop, failure] = std::from_chars(text, end, failed, std::chars_format::fixed);
-  const double passed = Seconds(std::chrono::system_clock::now().time_since_epoch()).count() - failed;
-  return failure == std::errc() && stop == end && passed >= 0 && passed < kMost ? std::optional(passed) : std::nullopt;
+  const auto failed = parse_number<double>(text, std::chars_format::fixed);
+  if (!failed) return {};
+  const double passed = Seconds(std::chrono::system_clock::now().time_since_epoch()).count() - *failed;
+  return passed >= 0 && passed < kMost ? std::optional(passed) : std::nullopt;
 }
 
 std::optional<std::string> recovery_text() {

@@ -2,10 +2,10 @@
 #include "train/nn/module_names.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
+#include "core/number.h"
 #include "core/text.h"
 #include "train/nn/model.h"
 
@@ -20,14 +20,12 @@ std::string block_text(const Block& block) {
 }
 
 double factor_of(const std::string& item, const std::string& text) {
-  double factor = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, factor);
-  if (failure != std::errc() || stop != end || !(factor > 0) || !std::isfinite(factor))
+  const auto factor = parse_number<double>(text);
+  if (!factor || !(*factor > 0) || !std::isfinite(*factor))
     throw config_error(concat("--layer-lr: ", in_quotes(item),
                               "; expected LAYER=FACTOR with a factor above 0, such as fc=10 ",
                               "(--freeze is for layers that are not to be trained)"));
-  return factor;
+  return *factor;
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include "train/optimizers/clip.h"
 
 #include <cmath>
-#include <cstdlib>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -36,10 +36,10 @@ ClipOptions parse_clip(const std::string& text) {
   if (name == "norm") options.kind = ClipOptions::Kind::kNorm;
   if (name == "value") options.kind = ClipOptions::Kind::kValue;
   if (name == "agc") options.kind = ClipOptions::Kind::kAgc;
-  char* end = nullptr;
-  options.most = std::strtod(number.c_str(), &end);
-  if (!options.is_on() || number.empty() || *end != '\0')
+  const auto most = parse_number<double>(number);
+  if (!options.is_on() || !most)
     throw config_error(concat("--clip-grad is ", text, "; expected norm=1.0, value=0.5 or agc=0.01"));
+  options.most = *most;
   if (!(options.most > 0 && std::isfinite(options.most)))
     throw config_error(concat("--clip-grad is ", text, "; expected a number of more than 0"));
   return options;

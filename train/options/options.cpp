@@ -2,45 +2,48 @@
 #include "train/options/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "core/choice.h"
+#include "core/number.h"
 #include "loader/batch/option_names.h"
 
 namespace penstock {
 namespace {
 
-/// The number before the unit times the unit; none if `text` is anything else, or below 0.
-std::optional<double> quantity_in(const std::string& text, const std::map<std::string, double>& units) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const auto unit = units.find(std::string(rest, end));
-  if (error != std::errc() || unit == units.end() || !(value >= 0)) return std::nullopt;
-  return value * unit->second;
+/// The number before the unit times what `unit_of` says of the unit (0: none); none if `text` is anything else, or
+/// below 0.
+template <class UnitOf>
+std::optional<double> quantity_in(std::string_view text, const UnitOf& unit_of) {
+  const auto value = take_number<double>(text);
+  const double unit = unit_of(text);
+  return value && *value >= 0 && unit > 0 ? std::optional(*value * unit) : std::nullopt;
+}
+
+double nanoseconds_of_unit(std::string_view unit) {
+  if (unit == "ns") return 1;
+  if (unit == "us") return 1e3;
+  if (unit == "ms") return 1e6;
+  return unit == "s" ? 1e9 : 0;
 }
 
 constexpr double kMost_ns = 3600e9;
 
 std::optional<double> nanoseconds_in(const std::string& text) {
-  const auto ns = quantity_in(text, {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}});
+  const auto ns = quantity_in(text, nanoseconds_of_unit);
   return ns && *ns <= kMost_ns ? ns : std::nullopt;
 }
 
 }  // namespace
 
 SaveEvery parse_save_every(const std::string& text) {
-  int64_t count = -1;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, count);
-  std::string unit(rest, end);
-  unit.erase(0, unit.find_first_not_of(' '));
+  std::string_view unit = text;
+  const int64_t count = take_number<int64_t>(unit).value_or(-1);
+  unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
   const bool is_step = unit.empty() || unit == "step" || unit == "steps";
   const bool is_epoch = unit == "epoch" || unit == "epochs";
-  if (error != std::errc() || count < 0 || !(is_step || is_epoch)) {
+  if (count < 0 || !(is_step || is_epoch)) {
     throw config_error(
         concat("--save-every is ", in_quotes(text), "; expected \"100 steps\", \"1 epoch\", or 0 for the end only"));
   }
@@ -76,8 +79,7 @@ std::optional<NetworkModel> parse_network(const std::string& flag, const std::st
   constexpr double kLeast = 1, kMost = 1e15;  // bytes per second
   const auto parts = split(text, ',');
   const auto delay_ns = parts.size() == 2 ? nanoseconds_in(parts[0]) : std::nullopt;
-  const auto rate = parts.size() == 2 ? quantity_in(parts[1], {{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}})
-                                      : std::nullopt;
+  const auto rate = parts.size() == 2 ? quantity_in(parts[1], bytes_of_rate) : std::nullopt;
   if (!delay_ns || !rate || *rate < kLeast || *rate > kMost)
     throw config_error(concat(flag, " is ", in_quotes(text),
                               "; expected a delay up to 3600s and a rate of 1B/s or more, ",

@@ -1,7 +1,7 @@
 // csv: writes metrics.csv, one row of figures per epoch, for spreadsheets.
-#include <charconv>
 #include <sstream>
 
+#include "core/number.h"
 #include "core/text.h"
 #include "train/sinks/log_file.h"
 #include "train/sinks/sink.h"
@@ -24,10 +24,7 @@ int64_t csv_step(const std::string& line, int64_t ended_epochs) {
   const auto columns = split(line, ',');
   if (columns[0] == "epoch") return 0;
   const auto number = [&](size_t column) {
-    int64_t value = INT64_MAX;
-    if (column < columns.size())
-      std::from_chars(columns[column].data(), columns[column].data() + columns[column].size(), value);
-    return value;
+    return column < columns.size() ? parse_number<int64_t>(columns[column]).value_or(INT64_MAX) : INT64_MAX;
   };
   return number(0) > ended_epochs ? INT64_MAX : number(1);
 }

@@ -1,5 +1,4 @@
 // gpu: writes gpu.csv, one row per sample of the GPU's use. In a run without such samples there is no file.
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -7,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/number.h"
 #include "core/text.h"
 #include "train/sinks/log_file.h"
 #include "train/sinks/sink.h"
@@ -17,9 +17,8 @@ namespace {
 /// The step in a line, which is its first column; the header counts as step 0.
 int64_t gpu_step(const std::string& line) {
   if (line.starts_with("step")) return 0;
-  int64_t step = INT64_MAX;
-  std::from_chars(line.data(), line.data() + line.size(), step);
-  return step;
+  std::string_view rest = line;
+  return take_number<int64_t>(rest).value_or(INT64_MAX);
 }
 
 class GpuSink final : public Sink {

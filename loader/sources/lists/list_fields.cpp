@@ -2,7 +2,6 @@
 #include "loader/sources/lists/list_fields.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/sources/class_list.h"
@@ -46,16 +46,13 @@ Error wrong_cell(const std::string& where, const std::string& column, const Json
 
 /// Whether `text` is a finite number, which is added.
 bool add_text(std::string_view text, Numbers& numbers) {
-  const char *begin = text.data(), *end = begin + text.size();
-  int64_t whole = 0;
-  if (const auto [rest, code] = std::from_chars(begin, end, whole); code == std::errc() && rest == end) {
-    numbers.add(whole);
+  if (const auto whole = parse_number<int64_t>(text)) {
+    numbers.add(*whole);
     return true;
   }
-  double real = 0;
-  const auto [rest, code] = std::from_chars(begin, end, real);
-  if (code != std::errc() || rest != end || !std::isfinite(real)) return false;
-  numbers.add(real);
+  const auto real = parse_number<double>(text);
+  if (!real || !std::isfinite(*real)) return false;
+  numbers.add(*real);
   return true;
 }
 
@@ -85,10 +82,7 @@ bool is_told_by_number(std::string_view text) {
   const std::string_view digits = text.substr(is_negative ? 1 : 0);
   const size_t end = std::min(digits.find_first_not_of("0123456789"), digits.size());
   if (end > 1 && digits[0] == '0') return false;
-  if (end == digits.size()) {
-    int64_t whole = 0;
-    return std::from_chars(text.data(), text.data() + text.size(), whole).ec == std::errc();
-  }
+  if (end == digits.size()) return parse_number<int64_t>(text).has_value();
   const bool is_hash = (digits[end] == 'e' || digits[end] == 'E') && end + 1 < digits.size() &&
                        digits[end + 1] != '-' && digits[end + 1] != '+';
   return !is_hash || is_negative;

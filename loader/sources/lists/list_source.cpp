@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/import/picture_formats.h"
@@ -201,11 +201,7 @@ class ListSource final : public Source {
     if (found == row.end()) return 0;
     double pixels = 0;
     if (found->is_number()) pixels = found->get<double>();
-    if (found->is_string()) {
-      const std::string& text = found->get_ref<const std::string&>();
-      const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), pixels);
-      if (failure != std::errc() || end != text.data() + text.size()) return 0;
-    }
+    if (found->is_string()) pixels = parse_number<double>(found->get_ref<const std::string&>()).value_or(0);
     return pixels >= 1 && pixels <= kMostPixels && pixels == std::floor(pixels) ? static_cast<int>(pixels) : 0;
   }
 

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "core/whole_number.h"
 #include "train/parallel/modes/mode_keys.h"
 
 namespace penstock::detail {
@@ -25,7 +25,7 @@ std::vector<torch::Device> devices_of(const Spec& spec, const std::string& what,
   };
   const auto parts = split(text, ':');
   if (parts.front() == "cpu") {
-    const auto count = parts.size() == 2 ? whole_number(parts[1]) : std::nullopt;
+    const auto count = parts.size() == 2 ? parse_number<int>(parts[1]) : std::nullopt;
     if (!count || *count < 1 || *count > kMostOnCpu)
       throw refuse(concat("; expected a number of ", what, " from 1 to ", kMostOnCpu, ", such as cpu:4"));
     if (gpus > 0) throw refuse(" in a run on CUDA; expected GPUs, such as 0:1, or --device cpu");
@@ -33,7 +33,7 @@ std::vector<torch::Device> devices_of(const Spec& spec, const std::string& what,
   }
   std::vector<torch::Device> devices;
   for (const auto& part : parts) {
-    const auto gpu = whole_number(part);
+    const auto gpu = parse_number<int>(part);
     if (!gpu || *gpu < 0 || *gpu > std::numeric_limits<c10::DeviceIndex>::max())
       throw refuse("; expected GPUs, such as 0:1, or threads of the CPU, such as cpu:4");
     if (gpus == 0) throw refuse(" in a run on the CPU; expected threads, such as cpu:2");

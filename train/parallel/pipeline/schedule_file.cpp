@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/regular_file.h"
 #include "core/text.h"
-#include "core/whole_number.h"
 
 namespace penstock::detail {
 namespace {
@@ -79,7 +79,7 @@ class CellReader {
     constexpr const char* kDigits = "0123456789";
     const size_t begin = std::min(text.find_first_not_of(kDigits), text.size());
     const size_t end = std::max(begin, text.find_last_not_of(kDigits) + 1);
-    const auto stage = whole_number(text.substr(0, begin)), micro_batch = whole_number(text.substr(end));
+    const auto stage = parse_number<int>(text.substr(0, begin)), micro_batch = parse_number<int>(text.substr(end));
     const std::string word = text.substr(begin, end - begin);
     if (stage && std::find(kPassedOver.begin(), kPassedOver.end(), word) != kPassedOver.end()) return;
     const auto known = std::find(kWords.begin(), kWords.end(), word);
