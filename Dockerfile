@@ -1,4 +1,4 @@
-# Debian 12 with shardprep, loadbench and train; README says how to run it.
+# Debian 12 with shardprep, loadbench and train; docs/TRAIN.md says how to run it.
 FROM debian:bookworm
 COPY . /penstock
 WORKDIR /penstock

@@ -22,7 +22,7 @@ CASES = {"2 x 224 as SimCLR's": [SIMCLR] * 2, "2 x 224 without colours": [PLAIN]
 
 
 def seconds(packed, lists):
-    """Of processor time, for eight epochs. Small batches: the first use of a slot's memory costs as much as some pictures."""
+    """Processor time for eight epochs. Small batches: the first use of a slot's memory costs as much as some pictures."""
     def used():
         times = resource.getrusage(resource.RUSAGE_CHILDREN)
         return times.ru_utime + times.ru_stime

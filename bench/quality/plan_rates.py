@@ -33,7 +33,7 @@ def predictions(folder, options):
 
 
 def processor_seconds(packed, copies, workers, epochs, augment):
-    """Of all threads, and of the one that takes the batches, as it is seen up to 5 ms before the end."""
+    """Those of all threads, and of the one that takes the batches, as it is seen up to 5 ms before the end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [BIN / "loadbench", "--data", packed, "--workers", str(workers), "--epochs", str(epochs), "--augment", augment]
     with subprocess.Popen([*command, *["--also", packed] * (copies - 1)], stdout=subprocess.DEVNULL) as process:

@@ -41,7 +41,7 @@ def trained(recipe, options, epochs, seed, out):
 
 
 def ms_per_step(summary):
-    """Of processor time, of forward, backward and update."""
+    """Processor time of forward, backward and update."""
     return summary["limit"]["service_ms"]["update_cpu"]
 
 

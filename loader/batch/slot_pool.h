@@ -24,7 +24,7 @@ class SlotPool {
   std::byte* take();  ///< A block of `block_bytes`.
   void give_back(std::byte* block) noexcept;
 
-  size_t byte_count() const;  ///< Of all blocks, in use or not.
+  size_t byte_count() const;  ///< All blocks, in use or not.
 
  private:
   const SlotAllocator allocator_;

@@ -98,7 +98,7 @@ struct LoopMeasurement {
 
 /// The rate over another link, or with another cache and in epochs after the first, with the run's own workers.
 struct LinkPrediction {
-  double link_factor = 1;    ///< Of the rate of the link.
+  double link_factor = 1;    ///< Times the rate of the link.
   uint64_t cache_bytes = 0;  ///< 0: the run's own.
   double images_per_second = 0;
 };

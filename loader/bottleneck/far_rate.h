@@ -16,7 +16,7 @@ struct FarSet {
   double image_bytes = 0;              ///< Stored per image.
   int shard_count = 1;                 ///< All of one size.
   Shuffle shuffle = Shuffle::kGlobal;  ///< kGlobal or Shuffle::shards().
-  int64_t batch_size = 64;             ///< Of all nodes together, which have equal shares of it.
+  int64_t batch_size = 64;             ///< All nodes together, which have equal shares of it.
   int nodes = 1;                       ///< Each has a link and a cache of its own.
 
   double shard_bytes() const;
@@ -42,7 +42,7 @@ struct ShardLoads {
 std::optional<ShardLoads> load_of_shards(const FarSet& set, uint64_t cache_bytes);
 
 struct FarRate {
-  double images_per_second = 0;  ///< Of one node.
+  double images_per_second = 0;  ///< The rate of one node.
   Resource bound = Resource::kLoad;
 };
 /// The model of the sentence (predicted_step_ms()) for a loop that does nothing but take batches. `in_memory` is the

@@ -86,7 +86,7 @@ class KernelBatch {
   /// Appends a row that shows no picture: all of its values are 0.
   void add_empty();
 
-  static const size_t kJobBytes;            ///< Of one row.
+  static const size_t kJobBytes;            ///< The bytes of one row.
   std::span<const std::byte> jobs() const;  ///< To be copied to the device.
   const KernelNeeds& needs() const;
 

@@ -37,7 +37,7 @@ class RequestLimiter {
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    int number() const { return number_; }  ///< Of all that share the turns; kNoTurn: it has none of those.
+    int number() const { return number_; }  ///< Its number among all that share the turns; kNoTurn: it has none.
 
    private:
     void give_back();

@@ -13,7 +13,7 @@ constexpr const char* kSimScheme = "sim:";  ///< `sim:FOLDER` is the local folde
 
 struct LinkSpeed {
   double delay_ms = 0;          ///< From a request to its first byte.
-  double bytes_per_second = 0;  ///< Of all requests of a process together.
+  double bytes_per_second = 0;  ///< All requests of a process together.
 };
 
 /// Parses `20ms,100MB/s`, in either order, or the rate alone. Units of the rate are kB, MB and GB, powers of 1000.

@@ -67,7 +67,7 @@ enum class AnnotatedOn : uint8_t { kUnknown, kRaw, kUpright };
 /// What a source knows about that.
 struct Annotated {
   AnnotatedOn on = AnnotatedOn::kUnknown;  ///< What counts where sizes cannot tell.
-  int height = 0, width = 0;               ///< Of the picture, as the annotations state them; 0: they do not.
+  int height = 0, width = 0;               ///< The picture's, as the annotations state them; 0: they do not.
 };
 
 /// "[n, 4]", for messages.

@@ -57,7 +57,7 @@ class Safetensors {
   Safetensors& operator=(Safetensors&&) noexcept;
 
   const std::filesystem::path& path() const;
-  uint64_t byte_count() const;                     ///< Of the whole file.
+  uint64_t byte_count() const;                     ///< The length of the file.
   const std::vector<TensorView>& tensors() const;  ///< Sorted by their position in the file.
   const TensorView* find(const std::string& name) const;
   /// Throws corrupt_error when the tensor is missing or has another dtype or shape. A dimension of kAny stands for

@@ -30,7 +30,7 @@ struct MixFigures {
   double class_chi2 = -1;
   /// How far from its place in the stored order a sample stands, as a share of the epoch: the median and two quantiles.
   double moved_p50 = 0, moved_p90 = 0, moved_p99 = 0;
-  double correlation = -1;  ///< Of positions and places in the stored order, by their ranks (Spearman 1904).
+  double correlation = -1;  ///< Positions with places in the stored order, by their ranks (Spearman 1904).
 };
 
 /// The figures of batches [begin, end). Requires begin < end <= full_batches(). Costs about 0.5 us per row.
@@ -43,7 +43,7 @@ MixFigures expected_figures(const AuditedOrder& order, uint64_t begin, uint64_t 
 struct ReadFigures {
   double dropped = 0;       ///< Reads per shard, over all nodes, where a node drops a shard after each use.
   double kept = 0;          ///< The same where a node keeps what it has read to the end of the epoch.
-  uint64_t held_bytes = 0;  ///< Of the shards in use at a time, at most, on one node.
+  uint64_t held_bytes = 0;  ///< The most bytes of shards in use at a time on one node.
   uint64_t held_shards = 0;
   uint64_t first = 0, burst = 0;  ///< Shards that begin to be used in the first batch, and in a later one at most.
 };

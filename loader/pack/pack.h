@@ -23,7 +23,7 @@ struct PackProgress {
   /// One message per picture that was left out since the last call: its file, and what was wrong with it. The first
   /// call also has those that an interrupted packing left out.
   std::vector<std::string> skipped;
-  IgnoredFiles ignored;            ///< Of the source's folder.
+  IgnoredFiles ignored;            ///< Files in the source's folder.
   std::vector<std::string> notes;  ///< Source::notes() so far; with the last call also about all fields.
 };
 

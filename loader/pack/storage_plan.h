@@ -15,14 +15,14 @@ struct WorkerRate {
 
 /// One form of storing, and what it costs.
 struct StorageForm {
-  std::string flags;              ///< Of shardprep pack: "--encode coef".
+  std::string flags;              ///< For shardprep pack: "--encode coef".
   bool has_same_pixels = true;    ///< Pictures come out as they are in the source.
   double image_bytes = 0;         ///< Stored per image.
   std::vector<WorkerRate> rates;  ///< By ascending numbers of workers, one or more.
 };
 
 struct PlanTarget {
-  double images_per_second = 0;  ///< Of all nodes together.
+  double images_per_second = 0;  ///< All nodes together.
   int nodes = 1;                 ///< Machines like this one, which share the target evenly.
 };
 

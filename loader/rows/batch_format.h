@@ -18,7 +18,7 @@ struct BatchFormat {
               size_t further_views = 0);
 
   size_t made_begin() const { return mixes ? Column::kMixWeights + 1 : Column::kWeights + 1; }
-  bool has(size_t number) const { return number < made_begin(); }  ///< Of the known columns.
+  bool has(size_t number) const { return number < made_begin(); }  ///< Whether it has this known column.
   /// The first row of a column.
   template <class T>
   T* begin(std::byte* block, size_t number) const {

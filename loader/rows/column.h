@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-Dtype dtype_of(Layout layout);  ///< Of its pixels.
+Dtype dtype_of(Layout layout);  ///< The dtype of its pixels.
 
 /// An array with an entry for every row of a batch.
 struct Column {
@@ -28,7 +28,7 @@ struct Column {
 
   std::string name;
   Dtype dtype = Dtype::kF32;
-  std::vector<int64_t> shape = {};  ///< Of one row. Empty: a number per row.
+  std::vector<int64_t> shape = {};  ///< The shape of one row. Empty: a number per row.
 
   size_t row_bytes() const;
 };
@@ -39,7 +39,7 @@ Column pixel_column(std::string name, const Extent& extent, Layout layout);
 /// A row that has a sample and is complete but for the columns of makers.
 struct ColumnRow {
   const Sample& sample;
-  uint64_t index;                     ///< Of the sample in the split.
+  uint64_t index;                     ///< The sample's index in the split.
   int64_t epoch;                      ///< In which `plan` was drawn.
   const Plan& plan;                   ///< What the transforms do to this sample: from output pixels to stored ones.
   std::span<const std::byte> pixels;  ///< As rendered, and mixed where the batch is.
@@ -72,7 +72,7 @@ class ColumnMaker {
 /// What the factory of a maker gets to know of the loader. The data set outlives the maker.
 struct ColumnContext {
   const Dataset& dataset;
-  Extent extent;  ///< Of ColumnRow::pixels, as `layout` is.
+  Extent extent;  ///< The extent of ColumnRow::pixels, as `layout` is theirs.
   Layout layout;
 };
 

@@ -71,7 +71,7 @@ class SampleOrder {
   uint64_t index_of(uint64_t k) const;
   /// The indices, in ascending order, of the samples that subset and exclude-ids have left; null without them.
   const std::vector<uint64_t>* subset() const { return subset_ ? &*subset_ : nullptr; }
-  uint64_t rows() const { return rows_; }  ///< Of an epoch, over all ranks and before the tail.
+  uint64_t rows() const { return rows_; }  ///< Per epoch, over all ranks and before the tail.
 
   /// The stretches of an epoch in which this rank needs each shard, in the order of their first positions: as
   /// ShardWindow::uses() says, with Shuffle::kNone each shard once, and with any other order each shard of this rank

@@ -21,7 +21,7 @@ class SizedMakers {
 
   const RowMaker& of(int64_t epoch) const { return *makers_[schedule_.is_empty() ? 0 : schedule_.stage_of(epoch)]; }
   const RowMaker& any() const { return *makers_.front(); }  ///< For what does not depend on the epoch.
-  size_t most_block_bytes() const;                          ///< Of BatchFormat::block_bytes.
+  size_t most_block_bytes() const;                          ///< The largest BatchFormat::block_bytes.
   Extent largest() const;                                   ///< The extent of the most pixels.
 
  private:

@@ -31,7 +31,7 @@ class SampledEpoch {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  virtual uint64_t rows() const = 0;  ///< Of an epoch.
+  virtual uint64_t rows() const = 0;  ///< Per epoch.
   /// The epoch must not outlive the sampler. May take milliseconds per million elements.
   virtual std::unique_ptr<const SampledEpoch> epoch(int64_t epoch) const = 0;
   /// For people, before a run: how often which samples occur. "each of 10 classes in 500 rows".

@@ -21,7 +21,7 @@ class ShardWindow final : public Sampler {
   uint64_t rows() const override { return order_.size(); }
   std::unique_ptr<const SampledEpoch> epoch(int64_t epoch) const override;
   std::string text() const override;
-  uint64_t checksum() const override;  ///< Of what the spec does not say: the version of the order, the shards' sizes.
+  uint64_t checksum() const override;  ///< Covers what the spec does not say: version of the order, shards' sizes.
 
   const ShardOrder& order() const { return order_; }
   /// What the lanes of a rank need of an epoch (ShardOrder::Epoch::uses()). Where the number of ranks does not divide

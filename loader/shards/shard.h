@@ -39,7 +39,7 @@ class ShardReader {
   ShardReader& operator=(ShardReader&&) noexcept;
 
   size_t size() const;          ///< Samples.
-  uint64_t byte_count() const;  ///< Of the file.
+  uint64_t byte_count() const;  ///< The length of the file.
   Sample at(size_t row) const;  ///< Requires row < size(). No copy, no check of the CRC.
   /// Keeps the bytes of the shard readable, where they come and go; every Sample does this as well.
   FileHold hold() const;

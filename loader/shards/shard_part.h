@@ -34,7 +34,7 @@ class ShardPart {
   /// To be called when all pieces are there. Throws corrupt_error where a row or one of its fields has another crc32c.
   void finish();
 
-  static int64_t free_bytes();  ///< Of kMostBytes.
+  static int64_t free_bytes();  ///< What is left of kMostBytes.
 
   bool has(size_t row) const;
   /// Only rows that it has may be read. Their samples keep the part.

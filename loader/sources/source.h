@@ -63,7 +63,7 @@ class Source {
   /// Set when every sample is a raw picture of this extent, and of raw_pixels().
   virtual std::optional<Extent> raw_extent() const { return {}; }
   virtual PixelType raw_pixels() const { return PixelType::kU8; }
-  /// Of the files in the input folder.
+  /// Which files in the input folder are not read.
   virtual IgnoredFiles ignored() const { return {}; }
   /// What was taken in another way than one may expect, in a line each: what packing says besides. Read when all
   /// samples have been read.

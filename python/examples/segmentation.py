@@ -19,7 +19,7 @@ def loader_of(options: argparse.Namespace, split: str, augment: str) -> penstock
 
 @torch.no_grad()
 def pixel_accuracy(model: torch.nn.Module, loader: penstock.Loader) -> float:
-    """Of the pixels that are not background, because most are."""
+    """Counts only the pixels that are not background, because most are."""
     model.eval()
     right = total = 0
     for batch in loader:

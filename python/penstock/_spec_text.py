@@ -80,7 +80,7 @@ def with_filter(transform: Any, name: str, keys: Dict[str, Optional[str]], defau
 
 
 def fill(transform: Any, values: Values) -> Optional[str]:
-    """Of a dict by types, which v2 takes, the fill of the picture. Masks have that of their field."""
+    """The fill of the picture, also from a dict by types, which v2 takes. Masks have that of their field."""
     given = getattr(transform, "fill", 0)
     if isinstance(given, dict):
         of_type = {getattr(kind, "__name__", kind): one for kind, one in given.items()}

@@ -18,7 +18,7 @@ LOADS = {"whole pictures": (WHOLE, VARIANTS), "random regions": (REGIONS, VARIAN
 
 
 def digest(data, way, arguments):
-    """Of all pictures, with 0 and with 2 workers, which loadbench compares; or what it says instead."""
+    """The digest of all pictures, with 0 and with 2 workers, which loadbench compares; or what it says instead."""
     done = tools.run(tools.BIN / "loadbench", "--data", data, "--digest", "--workers", "0,2", "--epochs", 1, "--batch-size", 4,
                      "--prefetch", 1, "--decode", way, *arguments, code=None)
     found = re.fullmatch(rb"epoch 0 digest ([0-9a-f]{32})\n", done.stdout)

@@ -1,4 +1,4 @@
-// Verdict on CUDA: a prediction holds only for one kind of GPU.
+// BottleneckReport on CUDA: a prediction holds only for one kind of GPU.
 #include <gtest/gtest.h>
 
 #include "train/run/bottleneck_report.h"

@@ -63,7 +63,7 @@ def a_polygon(random):
 
 
 def distances(polygons):
-    """Of each pixel's middle to the nearest edge."""
+    """From each pixel's middle to the nearest edge."""
     y, x = numpy.mgrid[:HEIGHT, :WIDTH] + 0.5
     nearest = numpy.full((HEIGHT, WIDTH), numpy.inf)
     for polygon in polygons:

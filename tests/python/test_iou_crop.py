@@ -60,7 +60,7 @@ def are_alike(ours, theirs):
 
 
 def largest_difference(ours, theirs):
-    """Of the two distribution functions (Smirnov's statistic)."""
+    """The largest difference of the two distribution functions (Smirnov's statistic)."""
     values = numpy.unique(numpy.concatenate([ours, theirs]))
     shares = [numpy.searchsorted(numpy.sort(one), values, side="right") / DRAWS for one in (ours, theirs)]
     return abs(shares[0] - shares[1]).max()
@@ -68,7 +68,7 @@ def largest_difference(ours, theirs):
 
 @pytest.mark.parametrize("least", [0, 0.1, 0.3, 0.5, 0.7, 0.9])
 def test_a_window_is_taken_as_often_as_by_torchvision(data, least):
-    """Of one trial, which is taken with the probability a, or else a coin is thrown again: a / (1 + a) of the samples are cropped."""
+    """One trial is taken with the probability a, or else a coin is thrown again: a / (1 + a) of the samples are cropped."""
     ours = is_cropped(our_windows(data, f"random-iou-crop(iou={least}:1,trials=1)"))
     theirs = is_cropped(their_windows(sampler_options=[least, 1.0], trials=1))
     assert are_alike(ours, theirs), (ours.mean(), theirs.mean())

@@ -30,7 +30,7 @@ def packed(folder, pictures, **words):
 
 
 def images(data, augment="", columns="", **words):
-    """Of all samples, in the order of their ids."""
+    """All samples, in the order of their ids."""
     loader = penstock.Loader(data, augment=augment, columns=columns, batch_size=100, shuffle=False, workers=0, arrays="numpy", **words)
     batch = next(iter(loader))
     return batch.columns[columns.split("field=")[1].rstrip(")").split(",")[0]] if columns else batch.images

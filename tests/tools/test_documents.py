@@ -39,6 +39,12 @@ def test_the_glossary_has_the_words_of_the_loader_and_the_trainer():
     assert set(WORDS) <= defined
 
 
+def test_the_contents_of_the_decisions_are_their_headings():
+    contents, *groups = re.split(r"^## ", (ROOT / "docs/DECISIONS.md").read_text(), flags=re.MULTILINE)
+    headings = [heading for group in groups for heading in [group.splitlines()[0], *re.findall(r"^### (.+)$", group, re.MULTILINE)]]
+    assert headings == re.findall(r"^(?:- |\*\*)\[(.+)\]\(", contents, re.MULTILINE)
+
+
 def test_guides_are_named_in_capitals_and_reports_in_small_letters():
     for document in (ROOT / "docs").rglob("*.md"):
         folder, name = str(document.relative_to(ROOT / "docs").parent), document.stem

@@ -33,7 +33,7 @@ def test_pixels_are_those_of_pillow(tmp_path, make, mode):
 
 
 def test_levels_of_nine_to_sixteen_bits_are_those_of_the_file(tmp_path):
-    """Of grey Pillow reads 12 and 16 bits; its 16 bits in planes are wrong where they are not compressed."""
+    """Pillow reads grey of 12 and 16 bits; its 16 bits in planes are wrong where they are not compressed."""
     levels = {f"{bits}.tif": (RNG.integers(0, 1 << bits, (5, 7), dtype=np.uint16), bits, 1, 1) for bits in (9, 10, 12, 14, 15)}
     levels["white.tif"] = (levels["12.tif"][0], 12, 0, 1)
     levels |= {f"planes-{samples}.tif": (RNG.integers(0, 65536, (5, 7, samples), dtype=np.uint16), 16, 2, 2) for samples in (3, 4)}

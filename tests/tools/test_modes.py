@@ -115,7 +115,7 @@ def test_a_schedule_is_drawn_without_data(cache):
 
 
 def test_compressed_gradients_say_what_they_cost_and_train_all_the_same(cache, tmp_path):
-    """Of the gradients of rank up to 84, one column per step is sent. Without error feedback this stays far behind."""
+    """One column per step is sent of gradients of rank up to 84. Without error feedback this stays far behind."""
     flags = [*FAST, "--epochs", 20, "--lr", 0.02, "--print-freq", 13]
     printed = run(cache, *flags, "--mode", "ddp(compress=powersgd,rank=1)", "--nproc", 2, "--out", tmp_path / "run").stdout
     assert "mode ddp(compress=powersgd,rank=1), 2 ranks that send 915 numbers per step for 21,386 of gradients\n" in printed

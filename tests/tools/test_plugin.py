@@ -276,7 +276,7 @@ def test_a_loss_trains_evaluates_and_predicts(installed, train, tmp_path):
     for out, words in (("brier", []), ("other", ["--loss", "cross-entropy"])):
         run(*evaluate, *words, "--out", tmp_path / out)
     brier, other = losses_in(tmp_path / "brier"), losses_in(tmp_path / "other")
-    # Of two classes, with p of the right one: 2 (1 - p)^2 and -log p.
+    # With two classes, and p for the right one: 2 (1 - p)^2 and -log p.
     assert brier == pytest.approx([2 * (1 - math.exp(-loss)) ** 2 for loss in other], rel=1e-4, abs=1e-5)
     evaluation = json.loads((tmp_path / "brier/evaluation.json").read_text())
     assert evaluation["loss"] == pytest.approx(sum(brier) / len(brier), rel=1e-4)

@@ -321,7 +321,7 @@ def test_more_ranks_than_a_machine_may_have_are_refused_by_their_number(cache, t
 
 
 def variable(pid, name):
-    """Of the environment of a process; "" before it runs its program."""
+    """Read from the environment of a process; "" before it runs its program."""
     entries = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
     return next((entry.partition("=")[2] for entry in entries if entry.startswith(f"{name}=")), "")
 

@@ -35,7 +35,7 @@ CAUGHT_BY = {
     "summed-twice": {"one-step", "fp64"},
     "weight-gradient-of-another": {"one-step", "fp64"},
 }
-# Of the models and flags that are trained without --arch: in which class, and with which model and flags, each is caught. All others hold.
+# In which class, and with which of the models and flags that are trained without --arch, each is caught. All others hold.
 CAUGHT_BY_DEFAULTS = {
     "border-left-out": {("fp64", ""), ("fp64", "adamw"), ("fp64", "clip-grad"), ("evaluation", "nesterov")},
     "buffers-of-each": {("evaluation", "nesterov")},

@@ -132,8 +132,8 @@ struct Work {
     for (const auto& worker : statistics.workers) made_ms += worker.storage_ms;
   }
   double rows = 0;
-  double taken_ms = static_cast<double>(cpu_ns(CLOCK_THREAD_CPUTIME_ID)) * 1e-6;  // of the calling thread
-  /// Of all other threads, for which they had a core or waited for the storage. What workers say of themselves leaves
+  double taken_ms = static_cast<double>(cpu_ns(CLOCK_THREAD_CPUTIME_ID)) * 1e-6;  // the calling thread's
+  /// The time for which all other threads had a core or waited for the storage. What workers say of themselves leaves
   /// out how they fall asleep and wake up.
   double made_ms = 0;
 };

@@ -6,7 +6,7 @@
 
 namespace penstock::detail {
 
-constexpr size_t kTokenBytes = 32;  ///< Of a random_token().
+constexpr size_t kTokenBytes = 32;  ///< The length of a random_token().
 
 /// Reads the token that comes first, and starts a thread that reads the rest of stdin. Each byte is the number of a
 /// signal, which this process then gets; the end of stdin means that the launcher or the connection to it is gone, and

@@ -33,8 +33,8 @@ class CudaGraphStep {
   /// PyTorch's notes on CUDA graphs ask for 3: in the first one kernels are loaded and libraries choose algorithms.
   static constexpr int kWarmUps = 3;
 
-  /// Adds every step's loss and hits to `sums` (f64, 2) on its device. `halves` are those of `strategy`. All outlive
-  /// this. Requires halves.capture_obstacle() == "" and feeder.defer_rendering().
+  /// Adds every step's loss and hits to `sums` (f64, 2) on its device. `halves` is `strategy` as a CapturableStep. All
+  /// outlive this. Requires halves.capture_obstacle() == "" and feeder.defer_rendering().
   CudaGraphStep(Strategy& strategy, CapturableStep& halves, Feeder& feeder, Recorder& recorder,
                 std::unique_ptr<CudaGraph> graph, torch::Tensor sums, std::function<void(const std::string&)> log);
 

@@ -30,7 +30,7 @@ std::vector<std::string> score_keys(const Loss& loss, int64_t outputs, bool besi
 struct Evaluation {
   int64_t sample_count = 0;
   double loss = 0;
-  std::vector<Score> scores = {{"accuracy", 0}};         ///< Of the loss's metric.
+  std::vector<Score> scores = {{"accuracy", 0}};         ///< The loss's metric.
   std::vector<std::optional<double>> class_scores = {};  ///< One entry per class; nothing for a class without samples.
   bool is_error = false;                                 ///< Metric::is_error().
 

@@ -40,7 +40,7 @@ struct TrainParts {
   std::function<void(const Position&, Save)> save;   ///< Collective; empty: there are no checkpoints.
   Profile* profile = nullptr;                        ///< Given at every rank or at none.
   std::function<void(const std::string&)> log = {};  ///< Hears lines for people; empty: nobody reads them.
-  std::function<void()> after_first_step = {};       ///< Of this process; may be empty.
+  std::function<void()> after_first_step = {};       ///< Called in this process; may be empty.
   bool counts_hits = true;                           ///< Whether the model is trained on classes.
 };
 

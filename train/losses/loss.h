@@ -42,7 +42,8 @@ struct LossOptions {
   /// In training only: the share of each label that is spread evenly over all classes (Szegedy et al. 2016,
   /// "Rethinking the Inception architecture", sec. 7).
   double label_smoothing = 0;
-  /// Of the training split. Null: texts are checked before data are opened, and what follows from data is left out.
+  /// The manifest of the training split. Null: texts are checked before data are opened, and what follows from data is
+  /// left out.
   const Manifest* data = nullptr;
 };
 

@@ -17,10 +17,10 @@ namespace penstock {
 inline constexpr const char* kTargetColumn = "target";
 
 struct LossTarget {
-  std::string field = {};    ///< Of the samples; empty: their class.
+  std::string field = {};    ///< A field of the samples; empty: their class.
   std::string columns = {};  ///< LoaderOptions::columns by which a batch has the field in the column kTargetColumn.
   int64_t outputs = 0;       ///< Numbers that a model gives per row; 0: as many as there are classes.
-  std::vector<std::string> names = {};  ///< Of the outputs, where the field has names.
+  std::vector<std::string> names = {};  ///< The names of the outputs, where the field has some.
 
   bool is_class() const { return field.empty(); }
 };

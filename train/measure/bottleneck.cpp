@@ -1,4 +1,4 @@
-// limit_parallel: two models of a step, one for sums over ranks and one for pipelines, and advice from them.
+// parallel_bottleneck: two models of a step, one for sums over ranks and one for pipelines, and advice from them.
 #include "train/measure/bottleneck.h"
 
 #include <algorithm>

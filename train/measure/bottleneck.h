@@ -1,4 +1,4 @@
-// limit_parallel: what limits ranks that wait for each other, from the steps of all of them.
+// parallel_bottleneck: what limits ranks that wait for each other, from the steps of all of them.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct SlowRank {
   const char* cause = "";  ///< What takes most of that: "its loader".
 };
 /// None if no single rank makes a step at least 1.1 times as long, and for ranks that hold parts of a model, where
-/// parallel_limit() names the part.
+/// parallel_bottleneck() names the part.
 ///
 /// All ranks meet at the sums of a step, so their steps take equally long, and the time in which a rank does not wait
 /// for the sums is its own work. If the rank with the most work had as much as the next one, each step would be shorter

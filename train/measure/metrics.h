@@ -16,7 +16,7 @@ struct GpuSample {
   double seconds = 0;              ///< Since this process began to sample, shortly before its first step.
   double busy_percent = 0;         ///< Share of the last 1/6 s or more in which a kernel ran.
   double memory_busy_percent = 0;  ///< Share of it in which device memory was read or written.
-  int64_t memory_bytes = 0, memory_total_bytes = 0;  ///< Of the whole GPU, all its processes.
+  int64_t memory_bytes = 0, memory_total_bytes = 0;  ///< Counts all processes of the GPU.
 };
 
 /// The figures of the steps since the previous record of the same kind. Means and rates are over all ranks; times are
@@ -38,8 +38,8 @@ struct Metrics {
   StepTimes a_step = {};         ///< Milliseconds per step, by phase.
   double ready_share = 0;        ///< Share, 0..1, of the batches that were ready when they were asked for.
   double loader_idle_share = 0;  ///< Share, 0..1, of the workers' time in which they had nothing to do.
-  /// Of data from far away, by the process of rank 0: bytes per second while bytes came, and the time for which threads
-  /// waited for shards, per step. Nothing where all data are local.
+  /// How data came from far away to the process of rank 0: bytes per second while bytes came, and the time for which
+  /// threads waited for shards, per step. Nothing where all data are local.
   std::optional<double> link_bytes_per_second = {}, link_stall_ms = {};
   bool is_emulated = false;  ///< is_emulated().
   bool learns = true;        ///< False with an emulated step: loss and accuracy then mean nothing.

@@ -45,7 +45,7 @@ bool has_batch_norm(const Model& model);
 /// Layers with the factors of their learning rate.
 using LayerRates = std::vector<std::pair<std::string, double>>;
 
-/// Of a list such as `layer4=0.1,fc=10`; "" is empty. Throws config_error for a factor that is not above 0.
+/// Parses a list such as `layer4=0.1,fc=10`; "" is empty. Throws config_error for a factor that is not above 0.
 LayerRates parse_layer_rates(const std::string& list);
 
 /// The factor of the learning rate for each parameter. Parameters in none of the layers have no entry. Throws

@@ -22,7 +22,7 @@ class RowScope {
   ~RowScope();
   RowScope(const RowScope&) = delete;
   RowScope& operator=(const RowScope&) = delete;
-  static bool has_rows();          ///< Of this thread, now.
+  static bool has_rows();          ///< Whether this thread has rows now.
   static const BatchRows* rows();  ///< The same rows; null: none.
 
  private:

@@ -32,7 +32,7 @@ struct Flag {
   std::string name;  ///< The long name, without its dashes.
   FlagUses uses;
   FlagValue (*value)(const TrainOptions&);
-  std::optional<FlagRange> range = {};  ///< Of an int64_t or a double; check() enforces it.
+  std::optional<FlagRange> range = {};  ///< For an int64_t or a double; check() enforces it.
 };
 
 /// All flags of `train` except --help and --version. A test fails if one is missing.

@@ -60,12 +60,12 @@ struct DataOptions {
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
   bool repacks = false;                  ///< --repack: what it has of --data and --also is packed anew.
-  std::string cache_dir, cache_limit;    ///< Of shards from far away; also in the environment (tools/cache_flags.h).
+  std::string cache_dir, cache_limit;    ///< For shards from far away; also in the environment (tools/cache_flags.h).
   std::string augment;
   std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
-  /// Of training alone; evaluations have the size that `augment` states.
+  /// The sizes of training alone; evaluations have the size that `augment` states.
   Typed<SizeSchedule> size_schedule{parse_size_schedule, ""};
-  std::string subset, exclude_ids, sampler;  ///< Of the split that is trained on; see LoaderOptions.
+  std::string subset, exclude_ids, sampler;  ///< Apply to the split that is trained on; see LoaderOptions.
   Typed<Shuffle> shuffle{parse_shuffle, "global"};
   Typed<Tail> tail{parse_tail, "pad"};
   Typed<Layout> layout{parse_layout, "f32"};
@@ -96,7 +96,7 @@ struct OptimizationOptions {
   Typed<Spec> optimizer{[](const std::string& text) { return parse_spec("optimizer", text); }, "sgd"};
   double learning_rate = -1;                             ///< -1: auto, as the optimiser says.
   Typed<LayerRates> layer_rates{parse_layer_rates, ""};  ///< --layer-lr: "layer4=0.1,fc=10".
-  double momentum = 0.9;                                 ///< Of sgd.
+  double momentum = 0.9;                                 ///< Used by sgd.
   double weight_decay = 5e-4;
   double bias_decay = -1;  ///< Weight decay of biases, see parameter_groups.h; -1: auto, that of the others.
   Typed<DecayKinds> no_decay{parse_no_decay, ""};  ///< --no-decay: kinds of parameters without weight decay.
@@ -128,7 +128,7 @@ struct ParallelOptions {
 struct LaunchOptions {
   int nproc = 0;  ///< 0: auto.
   std::filesystem::path hostfile;
-  std::string include, exclude;  ///< Of the hosts and slots in it.
+  std::string include, exclude;  ///< Which of its hosts and slots take part.
   int max_restarts = 0;
   bool only_prints_commands = false;  ///< --dry-run.
   int world_size = 0, rank = -1;      ///< For ranks that no launcher started; 0 and -1: not given.

@@ -53,6 +53,6 @@ struct RendezvousPlace {
 /// Nothing if the file is not there yet. Throws config_error for a file that no rank 0 has written.
 std::optional<RendezvousPlace> read_rendezvous_file(const std::filesystem::path& path);
 
-std::string host_name();  ///< Of this machine.
+std::string host_name();  ///< The name of this machine.
 
 }  // namespace penstock::detail

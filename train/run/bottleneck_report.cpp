@@ -1,4 +1,4 @@
-// Verdict: converts a run's times into those of the model, and compares with the summaries of other runs.
+// BottleneckReport: converts a run's times into those of the model, and compares with the summaries of other runs.
 #include "train/run/bottleneck_report.h"
 
 #ifdef PENSTOCK_HAS_CUDA

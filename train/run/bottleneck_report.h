@@ -1,5 +1,5 @@
-// Verdict: what limited a run, how fast it would be with other numbers of workers, and how wrong an earlier run's
-// prediction was.
+// BottleneckReport: what limited a run, how fast it would be with other numbers of workers, and how wrong an earlier
+// run's prediction was.
 #pragma once
 
 #include <filesystem>

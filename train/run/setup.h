@@ -26,8 +26,8 @@ struct Setup {
   ModelShape shape;
   std::map<std::string, double> rate_factors;  ///< For StrategyContext, as the next.
   StepOptions step_options;
-  std::shared_ptr<const Loss> loss;  ///< Of evaluations: without smoothed labels.
-  uint64_t rows_per_epoch = 0;       ///< Of training, over all ranks: SampleOrder::rows().
+  std::shared_ptr<const Loss> loss;  ///< For evaluations: without smoothed labels.
+  uint64_t rows_per_epoch = 0;       ///< In training, over all ranks: SampleOrder::rows().
   std::string selection;             ///< Which samples those are: SampleOrder::identity().
   std::unique_ptr<Model> model;      ///< Initialised from the seed, or pretrained; on the CPU.
   NamedTensors initial_weights;      ///< Those that follow from pictures of training; most models have none.

@@ -14,7 +14,7 @@ namespace penstock {
 
 struct World {
   Rendezvous rendezvous;          ///< Rank 0 of 1 if this process is alone.
-  Mesh mesh;                      ///< Of all ranks, as the mode lays itself over them.
+  Mesh mesh;                      ///< All ranks, as the mode lays itself over them.
   std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size) or none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
   bool has_rank_threads = false;  ///< All ranks are threads of this process.

@@ -215,7 +215,7 @@ LaunchEnd run_launch(const Launch& launch, const Samples& samples, const std::fi
                                     : concat("was ended by signal ", signal, " (", strsignal(signal), ")");
     if (children.size() > 1) end.failure = concat("rank ", child, " ", end.failure);
   }
-  // Of threads that a signal has ended, none had begun what comes after the crash.
+  // No thread that a signal has ended had begun what comes after the crash.
   int furthest = 0;
   for (int rank = 1; rank < launch.ranks; ++rank)
     if (progress.of(rank).begun_count > progress.of(furthest).begun_count) furthest = rank;

@@ -19,7 +19,7 @@ enum class Equivalence {
   kEvaluation,
 };
 std::string name_of(Equivalence equivalence);  ///< fp64, one-step, compressed, bitwise, evaluation
-constexpr int kVerifiedShards = 8;             ///< Of --exact.
+constexpr int kVerifiedShards = 8;             ///< The number of --exact.
 std::string name_of(Hosting hosting);          ///< threads, processes, sockets
 
 /// One line of the table: a mode against `single`, which one rank trains.

@@ -64,7 +64,7 @@ torch::Tensor Taps::run(const std::shared_ptr<Attached>& attached, Model& model,
   return y;
 }
 
-/// Of autograd's threads and those of replicas, too.
+/// Called by autograd's threads and those of replicas, too.
 void Taps::begin(const std::string& operation, const std::string& tensor) {
   const std::lock_guard lock(mutex_);
   progress_.begin(operation, tensor);

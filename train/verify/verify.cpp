@@ -151,7 +151,7 @@ class Verifier {
     auto launch = launch_of(pair), single = reference_launch(pair);
     launch.end_step = single.end_step = step + 1;
     if (!train(launch, stop_of(pair)).failure.empty()) return std::nullopt;
-    // Of what is not a tensor of the model, only what follows from it: the average, and what a run says.
+    // What is not a tensor of the model is compared only where it follows from the model: the average, what a run says.
     const std::string model = "model.", average = "average.", said = kSaid;
     for (const auto& prefix : {model, average, said}) {
       const auto some_of = [&](StateDict state) {

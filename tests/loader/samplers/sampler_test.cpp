@@ -104,7 +104,7 @@ TEST(SamplerTest, WeightedCountsAreExactInEveryEpoch) {
 
 TEST(SamplerTest, ClassesAreBalancedToOneRow) {
   const TestData data({130});
-  // Of class 0 all 13 samples, of the others fewer and fewer.
+  // Class 0 keeps all 13 samples, the others fewer and fewer.
   std::string list;
   for (int index = 0; index < 130; ++index)
     if (index / 10 + index % 10 < 13) list += std::to_string(1000 + index) + "\n";

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Of one class.
+/// The average precision of one class.
 double average_precision(const std::vector<double>& outputs, const std::vector<double>& targets) {
   const auto rows = torch::stack({torch::ones({static_cast<int64_t>(outputs.size())}, torch::kFloat64),
                                   torch::tensor(outputs, torch::kFloat64), torch::tensor(targets, torch::kFloat64)},

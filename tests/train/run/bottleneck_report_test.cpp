@@ -1,4 +1,4 @@
-// Verdict: which earlier run's prediction is used, and how its error is reported.
+// BottleneckReport: which earlier run's prediction is used, and how its error is reported.
 #include "train/run/bottleneck_report.h"
 
 #include <gmock/gmock.h>
