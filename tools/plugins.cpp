@@ -19,10 +19,10 @@ namespace {
 const std::string kFlag = "--plugin";
 
 /// The lines about the file that is being loaded; null where none is. Signal handlers can reach only global variables.
-struct Lines {
+struct EndTexts {
   std::string begin, ended;
 };
-const Lines* g_lines = nullptr;
+const EndTexts* g_lines = nullptr;
 
 [[noreturn]] void end_with(const std::string& line) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
@@ -72,7 +72,7 @@ class Loading {
 
  private:
   static constexpr std::array kSignals{SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-  Lines lines_;
+  EndTexts lines_;
   std::terminate_handler terminate_before_;
   std::array<struct sigaction, kSignals.size()> actions_before_{};
 };

@@ -18,7 +18,7 @@ constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
 constexpr int kMaxDepth = 16;  // of a JSON row
 
 /// A list in memory, and where its rows begin.
-class Lines : public Table {
+class TextTable : public Table {
  public:
   uint64_t size() const override { return begins_.size(); }
   const std::vector<std::string>& columns() const override { return columns_; }
@@ -28,7 +28,7 @@ class Lines : public Table {
   }
 
  protected:
-  explicit Lines(const std::filesystem::path& file) : file_(file) {
+  explicit TextTable(const std::filesystem::path& file) : file_(file) {
     const auto bytes = read_file(file, kMaxListBytes);
     text_.assign(bytes.begin(), bytes.end());
     const bool is_utf16 = text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF") ||
@@ -45,10 +45,10 @@ class Lines : public Table {
   std::vector<uint64_t> begins_;  // one entry per row
 };
 
-class Csv final : public Lines {
+class Csv final : public TextTable {
  public:
   Csv(const std::filesystem::path& file, std::optional<char> separator)
-      : Lines(file), separator_(separator ? *separator : separator_of_names()) {
+      : TextTable(file), separator_(separator ? *separator : separator_of_names()) {
     size_t at = begin();
     int64_t line = 1;
     std::vector<std::string> cells;
@@ -140,9 +140,9 @@ class Csv final : public Lines {
   const char separator_;
 };
 
-class JsonLines final : public Lines {
+class JsonLines final : public TextTable {
  public:
-  explicit JsonLines(const std::filesystem::path& file) : Lines(file) {
+  explicit JsonLines(const std::filesystem::path& file) : TextTable(file) {
     for (size_t at = begin(); at < text_.size(); at = end_of(at) + 1)
       if (line_at(at).find_first_not_of(" \t\r") != std::string_view::npos) begins_.push_back(at);
     if (begins_.empty()) return;

@@ -63,9 +63,9 @@ std::string checked_utf8(const std::string& text, const std::string& where) {
 }
 
 /// The lines of a list, with the place of each for messages.
-class Lines {
+class ListReader {
  public:
-  explicit Lines(const fs::path& path) : name_(path.string()) {
+  explicit ListReader(const fs::path& path) : name_(path.string()) {
     const RegularFile checked(path);  // no pipe, which could be read only once
     if (static_cast<uint64_t>(checked.status().st_size) > kMostListBytes)
       throw corrupt_error(concat(name_, ": ", checked.status().st_size, " bytes; expected at most ", kMostListBytes));
@@ -122,7 +122,7 @@ class Lines {
   uint64_t number_ = 0;
 };
 
-ListHead head_of(Lines& lines, json& object) {
+ListHead head_of(ListReader& lines, json& object) {
   if (!lines.next(object) || !object.contains(kVersionKey) || object[kVersionKey] != kVersion) {
     throw corrupt_error(concat(lines.where(), ": no ", kVersionKey, " ", kVersion,
                                " in the first line; expected a file that shardprep list has written"));
@@ -145,7 +145,7 @@ void check_path(const std::string& path, const std::string& where) {
 class ListedSource final : public Source {
  public:
   ListedSource(const fs::path& list, const fs::path& input) {
-    Lines lines(list);
+    ListReader lines(list);
     json object;
     head_ = head_of(lines, object);
     if (!input.empty()) head_.input = input;
@@ -196,7 +196,7 @@ class ListedSource final : public Source {
   }
 
  private:
-  void add_row(const Lines& lines, const json& object) {
+  void add_row(const ListReader& lines, const json& object) {
     Row row;
     if (has_files_) {
       row.path = lines.value<std::string>(object, "path");
@@ -275,7 +275,7 @@ void write_list(const Source& source, const ListHead& head, const fs::path& path
 }
 
 ListHead read_list_head(const fs::path& path) {
-  Lines lines(path);
+  ListReader lines(path);
   json object;
   return head_of(lines, object);
 }

@@ -101,7 +101,9 @@ def _spec_of(transform: Any, values: Values) -> str:
         return transform
     name, library, was_normalized = type(transform).__name__, _library(transform), values.is_normalized
     if not library:
-        raise NoCounterpart(f"{type(transform).__module__}.{name}, which is neither torchvision's nor timm's", "")
+        place = type(transform).__module__
+        whole = name if place == "builtins" else f"{place}.{name}"
+        raise NoCounterpart(f"{whole}, which is neither torchvision's nor timm's", "")
     is_timm = library == "timm"
     makers = _timm.MAKERS if is_timm else _torchvision.MAKERS
     form_only = () if is_timm else _torchvision.FORM_ONLY

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/median.h"
 #include "core/text.h"
 #include "loader/batch/digest.h"
 
@@ -49,12 +50,6 @@ class OtherPrograms {
   int64_t start_ns_ = now_ns(), start_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
   double start_busy_ms_ = busy_cores_ms();
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 void run_epoch(Loader& loader, int64_t epoch, const BenchOptions& options, BenchRun& run) {
   const int64_t start_ns = now_ns();

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/median.h"
 #include "core/scratch_folder.h"
 #include "core/text.h"
 #include "loader/batch/loader.h"
@@ -166,11 +167,6 @@ double turn_rate(const Packed& packed, const std::string& augment, LoaderOptions
   const double rows = after.rows - before.rows;
   const double make_ms = (after.made_ms - before.made_ms) / rows, take_ms = (after.taken_ms - before.taken_ms) / rows;
   return 1e3 * std::min(workers / make_ms, usable_cores() / (make_ms + take_ms));
-}
-
-double median(std::vector<double> rates) {
-  std::nth_element(rates.begin(), rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2), rates.end());
-  return rates[rates.size() / 2];
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ std::string micros(int64_t ns) {
 }
 
 /// Writes one event per line, with commas between them.
-class Lines {
+class EventWriter {
  public:
-  explicit Lines(AtomicFile& file) : file_(file) {}
+  explicit EventWriter(AtomicFile& file) : file_(file) {}
   void add(std::string_view event) {
     file_.write(std::exchange(separator_, ",\n"));
     file_.write(event);
@@ -49,7 +49,7 @@ std::string metadata(const char* name, int rank, size_t lane, const Json& argume
   return dumped({{"ph", "M"}, {"name", name}, {"pid", rank}, {"tid", lane}, {"ts", 0}, {"args", arguments}});
 }
 
-void add_event(Lines& lines, const TraceEvent& event, int rank, size_t lane, int64_t origin_ns) {
+void add_event(EventWriter& lines, const TraceEvent& event, int rank, size_t lane, int64_t origin_ns) {
   std::string line = concat(R"({"ph":"X","name":)", dumped(event.name), R"(,"cat":")", event.category, R"(","pid":)",
                             rank, R"(,"tid":)", lane, R"(,"ts":)", micros(event.begin_ns - origin_ns), R"(,"dur":)",
                             micros(event.end_ns - event.begin_ns));
@@ -60,7 +60,7 @@ void add_event(Lines& lines, const TraceEvent& event, int rank, size_t lane, int
   lines.add(line + "}");
 }
 
-void add_arrow(Lines& lines, const TraceArrow& arrow, int rank, size_t lane, int64_t origin_ns) {
+void add_arrow(EventWriter& lines, const TraceArrow& arrow, int rank, size_t lane, int64_t origin_ns) {
   // Without "bp":"e" the arrow would end at the event that begins next.
   lines.add(concat(arrow.is_begin ? R"({"ph":"s")" : R"({"ph":"f","bp":"e")", R"(,"name":)", dumped(arrow.name),
                    R"(,"cat":"message","id":")", arrow.id, R"(","pid":)", rank, R"(,"tid":)", lane, R"(,"ts":)",
@@ -68,7 +68,7 @@ void add_arrow(Lines& lines, const TraceArrow& arrow, int rank, size_t lane, int
 }
 
 /// Adds the events of a part. Returns false if there is no such file.
-bool add_part(Lines& lines, const fs::path& path) {
+bool add_part(EventWriter& lines, const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return false;
   std::istringstream file(read_text(path, kMostOfLog));
@@ -112,7 +112,7 @@ fs::path trace_part_path(const fs::path& out, int rank) { return out / concat("t
 
 void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns) {
   file.write("[");
-  Lines lines(file);
+  EventWriter lines(file);
   lines.add(metadata("process_name", rank, 0, {{"name", concat("rank ", rank)}}));
   lines.add(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
   for (size_t i = 0; i < lanes.size(); ++i) {
@@ -129,7 +129,7 @@ void merge_trace(const fs::path& out, int world_size, const Json& other_data,
                  const std::function<void(const std::string&)>& log) {
   AtomicFile file(out / "trace.json");
   file.write(concat(R"({"displayTimeUnit":"ms","otherData":)", dumped(other_data), R"(,"traceEvents":[)"));
-  Lines lines(file);
+  EventWriter lines(file);
   for (int rank = 0; rank < world_size; ++rank) {
     const fs::path part = trace_part_path(out, rank);
     if (!add_part(lines, part)) {

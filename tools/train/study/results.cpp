@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/median.h"
 #include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
@@ -183,19 +184,17 @@ std::string busy_machine_text(const std::vector<RowResult>& rows) {
     cores.push_back(row.other_cores);
   }
   if (names.empty()) return "";
-  char median[32];
-  std::snprintf(median, sizeof median, "%.1f", spread_of(cores).median);
-  return concat(count_text(names.size(), "row"), " ran while other programs had up to ", median,
+  char middle[32];
+  std::snprintf(middle, sizeof middle, "%.1f", median(cores));
+  return concat(count_text(names.size(), "row"), " ran while other programs had up to ", middle,
                 " cores (median over the rows): ", join(names, "; "));
 }
 
 }  // namespace
 
 Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  const double median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {median, values.front(), values.back()};
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {median(values), *least, *most};
 }
 
 std::optional<double> RowResult::error() const {

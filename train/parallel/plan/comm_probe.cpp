@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/median.h"
 #include "train/parallel/plan/probe_times.h"
 
 namespace penstock::detail {
