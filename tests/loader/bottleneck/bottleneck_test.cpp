@@ -93,6 +93,21 @@ StepCosts unsettled() {
   return run.times;
 }
 
+/// Nothing of this step can be had by more workers, nor be lost by what the other programs do: its range is of whose
+/// core they take. Runs beside one differed from such a promise by up to 22 % (docs/reports/finding.md).
+TEST(OtherProgramsTest, AStepThatOnlyWaitsHasARangeToo) {
+  LoopMeasurement run{.times = {.load_ms = 1, .load_cpu_ms = 1, .update_ms = 10, .cores = 2, .other_threads = 1},
+                      .workers = 1,
+                      .step_ms = 10,
+                      .images_per_second = 3200};
+  for (const auto& prediction : find_bottleneck(run).predictions) {
+    EXPECT_LE(prediction.low, prediction.images_per_second / 1.19);
+    EXPECT_GE(prediction.high, prediction.images_per_second * 1.19);
+  }
+  run.times.other_threads = 0;
+  for (const auto& prediction : find_bottleneck(run).predictions) EXPECT_EQ(prediction.low, prediction.high);
+}
+
 TEST(OtherProgramsTest, ARangeBesideThemAndADiskHoldsTheErrorsOfBoth) {
   LoopMeasurement run{.times = from_disk(1), .workers = 1, .step_ms = 10, .images_per_second = 100};
   run.times.other_threads = 1;
@@ -229,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
              Resource::kLoad,
              2,
              "load-bound: the trainer waited 90 % of the time, while other programs had 0.9 of 2 cores; 1 more worker "
-             "would give about 1.3x (8,000 images/s), 1.00x to 2.0x depending on the other programs, the limit "
+             "would give about 1.3x (8,000 images/s), 0.83x to 2.4x depending on the other programs, the limit "
              "is 10x (compute)"},
         Case{"compute beside other programs",
              {.times =
