@@ -207,13 +207,6 @@ TEST(LayersContract, NoTwoUnitsIncludeEachOther) {
     }
 }
 
-TEST(LayersContract, AFolderHoldsAboutSixteenUnits) {
-  std::map<std::string, std::set<std::string>> units;  // by folder
-  for (const auto& [file, target, is_quoted] : includes())
-    if (floor_of(file) >= 0) units[folder_of(file)].insert(unit_of(file));
-  for (const auto& [folder, inside] : units) EXPECT_LE(inside.size(), 17U) << folder;
-}
-
 /// Whether a source file may lack a header of its name: a plug-in, which registers itself; one that Highway compiles
 /// for each instruction set; and one set of the functions of x_kernel.h or x_kernels.h, for one instruction set.
 bool may_lack_header(const std::string& file) {
