@@ -1,4 +1,4 @@
-// Text: joins and splits texts, and finds the nearest known name.
+// Text: joins and splits texts, finds the nearest known name, and makes one line of a message.
 #include "core/text.h"
 
 #include <algorithm>
@@ -77,6 +77,20 @@ std::string unknown_name(std::string_view what, std::string_view name, const std
   const std::string near = nearest_name(name, known);
   return concat("unknown ", what, " ", in_quotes(name), "; ",
                 near.empty() ? "" : "did you mean " + in_quotes(near) + "? ", "known: ", join(known));
+}
+
+std::string one_line(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = c == '\n' ? ' ' : '?';
+  auto words = split(message, ' ');
+  for (auto& word : words) word = shortened(word);
+  return join(words, " ");
+}
+
+std::string error_line(const std::string& message) {
+  constexpr size_t kMostBytes = 2000;        // our longest message lists all flags; a longer one quotes somebody's text
+  constexpr size_t kMostLookedAt = 1 << 16;  // a word for each byte would take 40 times the memory of the message
+  return shortened(one_line(shortened(message, kMostLookedAt)), kMostBytes);
 }
 
 }  // namespace penstock

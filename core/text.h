@@ -1,4 +1,4 @@
-// Text: joins and splits texts, and finds the name that a user probably meant.
+// Text: joins and splits texts, finds the name that a user probably meant, and shows a message as one line.
 #pragma once
 
 #include <string>
@@ -30,5 +30,13 @@ std::string in_quotes(std::string_view text);
 
 /// `unknown <what> "<name>"; did you mean "<near>"? known: a, b, c`: the text of a message about an unknown name.
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known);
+
+/// `message` without control characters, and without the middle of each word of more than 200 bytes. A message may
+/// quote names and contents of files that somebody else made: those must not begin a line of their own, steer the
+/// terminal or fill the screen.
+std::string one_line(std::string message);
+
+/// The message of an error: one line, of 2000 bytes at most.
+std::string error_line(const std::string& message);
 
 }  // namespace penstock

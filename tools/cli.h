@@ -8,7 +8,6 @@
 
 #include "core/choice.h"
 #include "core/error.h"
-#include "core/error_line.h"
 #include "core/text.h"
 
 namespace penstock {

@@ -8,7 +8,6 @@
 #include "augment/render.h"
 #include "core/choice.h"
 #include "core/error.h"
-#include "core/error_line.h"
 #include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "core/error.h"
-#include "core/error_line.h"
 #include "core/limits.h"
 #include "core/text.h"
 #include "core/version.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 
 namespace penstock::detail {
 
