@@ -13,7 +13,7 @@
 #include "tests/train/strategy_batches.h"
 #include "train/comm/comm.h"
 #include "train/loop/cuda_graph_step.h"
-#include "train/options/lr_schedule.h"
+#include "train/options/rate_schedule.h"
 #include "train/resident/resident_feeder.h"
 
 namespace penstock {

@@ -7,7 +7,7 @@
 #include "train/feed/feeder.h"
 #include "train/loop/evaluate.h"
 #include "train/losses/target.h"
-#include "train/verify/trainee.h"
+#include "train/verify/strategy_harness.h"
 
 namespace penstock {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "train/verify/difference.h"
-#include "train/verify/trainee.h"
+#include "train/verify/strategy_harness.h"
 
 namespace penstock {
 

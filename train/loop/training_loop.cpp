@@ -19,7 +19,7 @@
 #include "train/options/average.h"
 #include "train/options/divergence.h"
 #include "train/options/emulated.h"
-#include "train/options/lr_schedule.h"
+#include "train/options/rate_schedule.h"
 
 namespace penstock {
 namespace {

@@ -19,7 +19,7 @@
 #include "train/nn/precision.h"
 #include "train/optimizers/clip.h"
 #include "train/options/average.h"
-#include "train/options/lr_schedule.h"
+#include "train/options/rate_schedule.h"
 #include "train/options/test_views.h"
 #include "train/options/typed.h"
 

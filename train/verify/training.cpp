@@ -11,7 +11,7 @@
 #include "train/comm/sum_over_copies.h"
 #include "train/options/average.h"
 #include "train/tensor/tensor_file.h"
-#include "train/verify/trainee.h"
+#include "train/verify/strategy_harness.h"
 
 namespace penstock {
 namespace {

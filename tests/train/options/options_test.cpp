@@ -14,8 +14,8 @@
 #include "train/feed/training_data.h"
 #include "train/options/check.h"
 #include "train/options/flag_table.h"
-#include "train/options/lr_schedule.h"
 #include "train/options/options_file.h"
+#include "train/options/rate_schedule.h"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,6 @@
 // Learning-rate schedules with keys: their values in single steps, and what is refused.
+#include "train/options/rate_schedule.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 
 #include "core/error.h"
 #include "tests/support/testing.h"
-#include "train/options/lr_schedule.h"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/support/testing.h"
 #include "train/verify/launch.h"
 #include "train/verify/samples.h"
-#include "train/verify/trainee.h"
+#include "train/verify/strategy_harness.h"
 
 namespace penstock {
 namespace {

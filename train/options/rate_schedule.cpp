@@ -1,5 +1,5 @@
 // Learning-rate schedules.
-#include "train/options/lr_schedule.h"
+#include "train/options/rate_schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // StrategyHarness: how it is put together.
-#include "train/verify/trainee.h"
+#include "train/verify/strategy_harness.h"
 
 namespace penstock {
 
