@@ -7,15 +7,15 @@
 #include <cmath>
 #include <cstring>
 
-#include "augment/detail/border_copies.h"
-#include "augment/detail/color_planes.h"
-#include "augment/detail/normal_noise.h"
-#include "augment/detail/raster.h"
-#include "augment/detail/render_job.h"
-#include "augment/detail/sampling.h"
-#include "augment/footprint.h"
-#include "augment/half.h"
-#include "augment/rounding.h"
+#include "augment/draws/normal_noise.h"
+#include "augment/kernels/border_copies.h"
+#include "augment/kernels/render_job.h"
+#include "augment/kernels/render_raster.h"
+#include "augment/pixels/half.h"
+#include "augment/pixels/rounding.h"
+#include "augment/plan/footprint.h"
+#include "augment/plan/sampling.h"
+#include "augment/render/color_steps.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -1,26 +1,14 @@
 // render(): samples a decoded picture once, as its plan says, straight into its row of the batch.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "augment/layout.h"
-#include "augment/plan.h"
+#include "augment/pixels/layout.h"
+#include "augment/pixels/picture.h"
+#include "augment/plan/plan.h"
 
 namespace penstock {
-
-/// A view of decoded pixels: H x W x C, interleaved, rows `row_stride` bytes apart. It is the part of the stored
-/// picture whose upper left pixel is (x, y); a whole picture has x = y = 0. The decoder that returned it says how long
-/// it is valid. Levels of u16 and f32 need not be aligned.
-struct Picture {
-  const uint8_t* pixels = nullptr;
-  ptrdiff_t row_stride = 0;  // bytes
-  int height = 0, width = 0, channels = 0;
-  int x = 0, y = 0;  // position in the stored picture, pixels
-  PixelType type = PixelType::kU8;
-};
 
 /// Writes one sample to `output`: H and W are plan.output_height and plan.output_width, C is picture.channels. f32
 /// values are computed in f32; f16 and bf16 values are these rounded to nearest even; a u8 value is the level rounded

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "augment/batch_plan.h"
-#include "augment/plan.h"
-#include "augment/render.h"
-#include "augment/targets/boxes.h"
+#include "augment/draws/batch_plan.h"
+#include "augment/pixels/layout.h"
+#include "augment/plan/box.h"
+#include "augment/plan/plan.h"
 #include "core/registry.h"
 #include "core/rng.h"
 

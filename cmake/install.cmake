@@ -41,7 +41,7 @@ if(PENSTOCK_TRAIN)
 endif()
 # The loader's interface: docs/API.md names the same headers, and tests/contract compares the two.
 penstock_install_headers(loader "(core|augment|loader)/"
-  core/error.h core/plugin.h core/version.h augment/render.h augment/size_schedule.h augment/transform.h
+  core/error.h core/plugin.h core/version.h augment/render.h augment/size_schedule.h augment/targets/boxes.h augment/transform.h
   loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h
   loader/rows/column.h loader/rows/sample_boxes.h loader/rows/sample_order.h loader/rows/substitutes.h
   loader/bottleneck/cache_model.h loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/far_rate.h loader/bottleneck/observe.h loader/bottleneck/watch.h

@@ -5,15 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/box.h"
+#include "augment/plan/plan.h"
 
 namespace penstock {
-
-/// Continuous coordinates: pixel edges are whole numbers, and the whole picture is 0, 0, width, height.
-struct Box {
-  float x0 = 0, y0 = 0, x1 = 0, y1 = 0;
-  bool operator==(const Box&) const = default;
-};
 
 /// Which boxes stay. Each value is compared with 1e-6 added to it, so that a box that equals a limit stays. Without
 /// rules only empty boxes go: those whose width or height inside of the output is at most 1e-6 pixels, or 0 as f32.

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 
 namespace penstock {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "augment/detail/sampling.h"
+#include "augment/plan/sampling.h"
 #include "augment/render.h"
 #include "augment/targets/on_picture.h"
 #include "augment/targets/picked_columns.h"

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 
 namespace penstock {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <memory>
 
-#include "augment/affine_map.h"
-#include "augment/detail/arguments.h"
+#include "augment/plan/affine_map.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
-#include "augment/detail/arguments.h"
-#include "augment/detail/nested_list.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
+#include "augment/transforms/nested_list.h"
 
 namespace penstock {
 namespace {

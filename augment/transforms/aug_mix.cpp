@@ -3,16 +3,16 @@
 //
 // Deviations: shares are rounded to multiples of 2^-16, and add up to 1. With filter=bilinear, what lies outside of the
 // picture is not blended with its outermost half pixel, as torchvision does on tensors.
-#include "augment/detail/aug_mix.h"
+#include "augment/draws/aug_mix.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
 
-#include "augment/detail/arguments.h"
-#include "augment/detail/log_gamma_draw.h"
+#include "augment/draws/log_gamma_draw.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

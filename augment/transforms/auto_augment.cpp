@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "augment/detail/policy.h"
+#include "augment/transforms/policy.h"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,5 @@
 // auto-contrast: stretches each channel to 0..255 with probability p, as torchvision's RandomAutocontrast (0.26).
-#include "augment/detail/random_step.h"
+#include "augment/transforms/random_step.h"
 
 namespace penstock {
 namespace {

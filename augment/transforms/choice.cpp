@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "augment/detail/arguments.h"
-#include "augment/detail/nested_list.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
+#include "augment/transforms/nested_list.h"
 
 namespace penstock {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <optional>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

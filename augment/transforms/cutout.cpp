@@ -5,8 +5,8 @@
 #include <array>
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -1,5 +1,5 @@
 // equalize: gives each channel a flat histogram with probability p, as torchvision's RandomEqualize (0.26).
-#include "augment/detail/random_step.h"
+#include "augment/transforms/random_step.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,11 @@
 // flip, vflip: mirror left and right, or top and bottom, with probability p.
+//
+// Lives here: plug-ins that edit plans, one file each, and what several of them share.
+// Not here: what a transform is, and lists of them (augment/transform.h).
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

@@ -5,8 +5,8 @@
 // and again.
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

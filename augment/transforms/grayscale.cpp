@@ -2,8 +2,8 @@
 // pictures stay as they are.
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

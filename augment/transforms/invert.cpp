@@ -1,6 +1,6 @@
 // invert: turns each level into 255 - level with probability p, as torchvision's RandomInvert (0.26). That is to
 // solarize from level 0 on, so levels are rounded first.
-#include "augment/detail/random_step.h"
+#include "augment/transforms/random_step.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 // posterize: keeps the highest bits of each level with probability p, as torchvision's RandomPosterize (0.26). Levels
 // are rounded first.
-#include "augment/detail/random_step.h"
+#include "augment/transforms/random_step.h"
 
 namespace penstock {
 namespace {

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "augment/detail/policy.h"
-#include "augment/detail/standard_normal.h"
+#include "augment/draws/standard_normal.h"
+#include "augment/transforms/policy.h"
 
 namespace penstock {
 namespace {

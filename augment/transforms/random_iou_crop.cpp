@@ -14,8 +14,9 @@
 #include <memory>
 #include <vector>
 
-#include "augment/detail/arguments.h"
+#include "augment/targets/boxes.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

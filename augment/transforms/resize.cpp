@@ -4,8 +4,8 @@
 // Deviation: a plan resamples once, so that a rotation elsewhere in the list turns antialiasing into bilinear sampling.
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

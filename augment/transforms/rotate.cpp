@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
-#include "augment/affine_map.h"
-#include "augment/detail/arguments.h"
+#include "augment/plan/affine_map.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

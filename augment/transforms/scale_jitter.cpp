@@ -9,8 +9,8 @@
 #include <cmath>
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,5 @@
 // sharpness: blends the picture with its 3 x 3 blur with probability p, as torchvision's RandomAdjustSharpness (0.26).
-#include "augment/detail/random_step.h"
+#include "augment/transforms/random_step.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 // solarize: inverts the levels from a threshold on with probability p, as torchvision's RandomSolarize (0.26). Levels
 // are rounded first. 128 is the default of Pillow; torchvision has none.
-#include "augment/detail/random_step.h"
+#include "augment/transforms/random_step.h"
 
 namespace penstock {
 namespace {

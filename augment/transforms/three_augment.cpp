@@ -3,8 +3,8 @@
 // in DeiT is a transform of its own: color-jitter(brightness=0.3,contrast=0.3,saturation=0.3).
 #include <memory>
 
-#include "augment/detail/arguments.h"
 #include "augment/transform.h"
+#include "augment/transforms/arguments.h"
 
 namespace penstock {
 namespace {

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "augment/detail/policy.h"
-#include "augment/detail/standard_normal.h"
-#include "augment/detail/timm_op.h"
+#include "augment/draws/standard_normal.h"
+#include "augment/draws/timm_op.h"
+#include "augment/transforms/policy.h"
 
 namespace penstock {
 namespace {

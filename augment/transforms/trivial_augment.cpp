@@ -3,11 +3,11 @@
 //
 // Deviations: one plan has one filter and one fill, and colours come after all geometry (see Plan). Sums over the
 // picture (contrast, auto-contrast, equalise) are those of the output.
-#include "augment/detail/trivial_augment.h"
+#include "augment/draws/trivial_augment.h"
 
 #include <memory>
 
-#include "augment/detail/policy.h"
+#include "augment/transforms/policy.h"
 
 namespace penstock {
 namespace {

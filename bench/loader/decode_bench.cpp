@@ -6,7 +6,7 @@
 // last row. That is the physical limit for every loader that stores JPEG files and decodes them with libjpeg-turbo.
 #include <benchmark/benchmark.h>
 
-#include "augment/footprint.h"
+#include "augment/plan/footprint.h"
 #include "augment/transform.h"
 #include "bench/loader/photo_data.h"
 #include "core/clock.h"

@@ -23,7 +23,7 @@
 // After <cstdio>, because it uses FILE and size_t without including anything.
 #include <jpeglib.h>
 
-#include "augment/footprint.h"
+#include "augment/plan/footprint.h"
 #include "augment/render.h"
 #include "bench/loader/photo_data.h"
 #include "core/clock.h"

@@ -14,7 +14,7 @@
 #include <map>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "core/rng.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "loader/files/sample.h"
 

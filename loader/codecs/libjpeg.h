@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 
 namespace penstock::detail {

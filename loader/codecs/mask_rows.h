@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "loader/codecs/mask_png.h"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/pixels/pixels.h"
 
 namespace penstock::detail {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "loader/files/instance_masks.h"
 
 namespace penstock::detail {

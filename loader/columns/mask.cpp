@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "augment/footprint.h"
+#include "augment/plan/footprint.h"
 #include "augment/targets/masks.h"
 #include "core/choice.h"
 #include "core/error.h"

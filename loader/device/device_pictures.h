@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "loader/shards/shard.h"
 
 namespace penstock {

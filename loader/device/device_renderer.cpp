@@ -6,8 +6,8 @@
 #include <cstring>
 #include <memory>
 
-#include "augment/footprint.h"
-#include "augment/resampling.h"
+#include "augment/plan/footprint.h"
+#include "augment/plan/resampling.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/device/color_kernel.h"

@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "loader/device/device_pictures.h"
 

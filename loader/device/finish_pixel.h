@@ -1,7 +1,7 @@
 // finish_pixel(): what follows the colours of an output pixel: erased rectangles, normalisation, and the output's type.
 #pragma once
 
-#include "augment/half.h"
+#include "augment/pixels/half.h"
 #include "loader/device/job.h"
 
 namespace penstock::detail {

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "augment/border.h"
-#include "augment/rounding.h"
-#include "augment/tap_weights.h"
+#include "augment/pixels/border.h"
+#include "augment/pixels/rounding.h"
+#include "augment/pixels/tap_weights.h"
 #include "loader/jpeg/base/block_limits.h"
 #include "loader/jpeg/store/store_format.h"
 

@@ -1,13 +1,13 @@
 // recolor_row(): the colour steps of a plan, which may look at the whole output. Erased rectangles and normalisation
 // follow them.
 //
-// The steps do what augment/detail/color_planes.cpp and augment/detail/color_lanes-inl.h do, operation by operation.
+// The steps do what augment/render/color_steps.cpp and augment/kernels/color_lanes-inl.h do, operation by operation.
 // What they learn from the whole output are integers, minima and maxima, which do not depend on the order of the
 // pixels.
 #pragma once
 
-#include "augment/blur_taps.h"
-#include "augment/rounding.h"
+#include "augment/pixels/blur_taps.h"
+#include "augment/pixels/rounding.h"
 #include "core/thread_block.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
@@ -40,7 +40,7 @@ inline float grey_level(const float* in, int channels) {
   return channels == 1 ? in[0] : (in[0] * 0.2989f + in[1] * 0.587f) + in[2] * 0.114f;
 }
 
-/// The grey level of whole levels; see grey_of() of augment/detail/color_lanes-inl.h.
+/// The grey level of whole levels; see grey_of() of augment/kernels/color_lanes-inl.h.
 inline float grey_level(const float* in, int channels, Rounding rounding) {
   if (channels == 1) return in[0];
   if (rounding == Rounding::kTensor) return cut_level(grey_level(in, channels));
@@ -63,7 +63,7 @@ inline void saturate(float (&levels)[3], float factor, Rounding rounding) {
   for (float& level : levels) level = clamped_level(level * factor + grey);
 }
 
-/// See hue_turned() of augment/detail/color_lanes-inl.h.
+/// See hue_turned() of augment/kernels/color_lanes-inl.h.
 inline void turn_hue(float (&levels)[3], float turns) {
   const float red = levels[0], green = levels[1], blue = levels[2];
   const float larger = red > green ? red : green, smaller = red < green ? red : green;
@@ -281,7 +281,7 @@ class RowRecolorer {
     }
   }
 
-  /// See flat_table() of augment/detail/color_planes.cpp.
+  /// See flat_table() of augment/render/color_steps.cpp.
   void make_flat_table() {
     int last = 255;
     while (shared_.histogram[last] == 0) --last;

@@ -4,7 +4,7 @@
 // the bit where f64 and f32 arithmetic are IEEE's: sums of taps are integers, and products are never fused with sums.
 #pragma once
 
-#include "augment/tap_weights.h"
+#include "augment/pixels/tap_weights.h"
 #include "core/thread_block.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
@@ -99,7 +99,7 @@ class RowRenderer {
     for (int i = 0; i < 3; ++i) levels[i] = job_.fill[i];
   }
 
-  /// As Sampler of augment/detail/render_lanes-inl.h.
+  /// As Sampler of augment/kernels/render_lanes-inl.h.
   void point(int column, float (&levels)[3]) const {
     const auto at = [&](const double* map) {
       const auto from_row = static_cast<float>(map[1] * (shown_row_ + 0.5) + map[2]);
@@ -134,7 +134,7 @@ class RowRenderer {
     return reinterpret_cast<const uint16_t*>(given_.scratch + axis.weights) + i * axis.tap_count;
   }
 
-  /// As filtered_rows() of augment/detail/render_filtered-inl.h: the pixels of this output row are mixed into a line,
+  /// As filtered_rows() of augment/kernels/render_filtered-inl.h: the pixels of this output row are mixed into a line,
   /// and each output pixel sums taps of the line. Where the map turns, the line runs along a column of the picture.
   void filtered() {
     const AxisJob& across = job_.columns;

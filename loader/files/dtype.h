@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "augment/pixels.h"
+#include "augment/pixels/pixels.h"
 
 namespace penstock {
 

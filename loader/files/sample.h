@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
-#include "augment/pixels.h"
-#include "augment/plan.h"
+#include "augment/pixels/pixels.h"
+#include "augment/plan/plan.h"
 #include "loader/files/files.h"
 
 namespace penstock {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {

@@ -37,8 +37,8 @@ struct Sheet {
 
 /// The cells are made by a Loader, so that they are what a training with these transforms and this seed gets, in its
 /// order, before normalisation. Masks, boxes and key points of the data set are drawn over them, but not where the
-/// transforms mix rows. Of rasters (augment/pixels.h) the first 3 channels are shown, or the first one, each stretched
-/// from its least level in the cell, which is black, to its greatest.
+/// transforms mix rows. Of rasters (pixels.h) the first 3 channels are shown, or the first one, each stretched from its
+/// least level in the cell, which is black, to its greatest.
 /// Errors: config_error for a sheet without cells or of more than 2^28 pixels, for a sample that the data set does not
 /// have, and for a negative epoch; and what a Loader throws, also for a corrupt sample.
 Sheet make_sheet(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const SheetOptions& options);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "core/registry.h"
 #include "loader/files/dtype.h"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "augment/render/mix_rows.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "augment/footprint.h"
+#include "augment/plan/footprint.h"
 #include "core/limits.h"
 #include "core/text.h"
 #include "loader/rows/sample_boxes.h"

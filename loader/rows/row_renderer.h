@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "augment/render.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "loader/codecs/codec.h"

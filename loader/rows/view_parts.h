@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 
 namespace penstock::detail {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "augment/pixels.h"
+#include "augment/pixels/pixels.h"
 
 namespace penstock {
 

@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include "augment/pixels.h"
+#include "augment/pixels/pixels.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -1,6 +1,6 @@
 // penstock._native.plan() and render(): what an augmentation draws for a sample, as numbers, and a picture made by
 // them.
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <variant>
 
-#include "augment/blur_taps.h"
+#include "augment/pixels/blur_taps.h"
 #include "augment/render.h"
 #include "core/choice.h"
 #include "core/error.h"

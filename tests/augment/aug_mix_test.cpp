@@ -1,6 +1,6 @@
 // aug-mix: its chains and mixture against torchvision's (tests/golden/aug_mix.json, which make_aug_mix.py writes), what
 // is drawn, and what is refused.
-#include "augment/detail/aug_mix.h"
+#include "augment/draws/aug_mix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

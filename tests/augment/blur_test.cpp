@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "augment/blur_taps.h"
+#include "augment/pixels/blur_taps.h"
 #include "augment/transform.h"
 #include "tests/augment/golden.h"
 #include "tests/augment/refusal.h"

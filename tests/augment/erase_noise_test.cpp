@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "augment/detail/normal_noise.h"
-#include "augment/half.h"
+#include "augment/draws/normal_noise.h"
+#include "augment/pixels/half.h"
 #include "augment/render.h"
 #include "augment/transform.h"
 #include "tests/augment/pictures.h"

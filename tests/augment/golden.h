@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "tests/augment/pictures.h"
 
 namespace penstock::test {

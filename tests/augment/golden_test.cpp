@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "augment/affine_map.h"
+#include "augment/plan/affine_map.h"
 #include "augment/transform.h"
 #include "tests/augment/pictures.h"
 

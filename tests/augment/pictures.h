@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "core/rng.h"
 

@@ -1,13 +1,13 @@
 // Plan: composition, the order of colour steps and erased rectangles, and footprints.
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "augment/affine_map.h"
-#include "augment/detail/angle.h"
-#include "augment/footprint.h"
+#include "augment/plan/affine_map.h"
+#include "augment/plan/angle.h"
+#include "augment/plan/footprint.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"
 

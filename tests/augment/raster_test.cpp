@@ -8,8 +8,9 @@
 #include <cstring>
 #include <limits>
 
-#include "augment/footprint.h"
-#include "augment/half.h"
+#include "augment/pixels/half.h"
+#include "augment/plan/footprint.h"
+#include "augment/render.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "augment/detail/sampling.h"
-#include "augment/half.h"
-#include "augment/plan.h"
+#include "augment/pixels/half.h"
+#include "augment/plan/plan.h"
+#include "augment/plan/sampling.h"
 #include "augment/render.h"
 #include "core/error.h"
 

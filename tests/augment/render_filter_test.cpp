@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "augment/footprint.h"
-#include "augment/plan.h"
+#include "augment/plan/footprint.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "tests/augment/pictures.h"
 #include "tests/augment/reference.h"

@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "augment/detail/render_job.h"
-#include "augment/footprint.h"
+#include "augment/kernels/render_job.h"
+#include "augment/plan/footprint.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"
 #include "tests/augment/reference.h"

@@ -1,12 +1,12 @@
 // Taps and half: compares weights with their definition, and f16 and bf16 with the compiler's own types.
-#include "augment/detail/taps.h"
+#include "augment/kernels/taps.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 
-#include "augment/half.h"
+#include "augment/pixels/half.h"
 #include "core/rng.h"
 
 namespace penstock::detail {

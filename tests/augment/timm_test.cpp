@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "augment/detail/timm_op.h"
+#include "augment/draws/timm_op.h"
 #include "augment/transform.h"
 #include "tests/augment/golden.h"
 #include "tests/augment/refusal.h"

@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "augment/batch_plan.h"
-#include "augment/detail/cutmix_rect.h"
-#include "augment/detail/render_job.h"
-#include "augment/half.h"
+#include "augment/draws/batch_plan.h"
+#include "augment/kernels/render_job.h"
+#include "augment/pixels/half.h"
+#include "augment/render.h"
+#include "augment/render/mix_rows.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/rng.h"

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "augment/blur_taps.h"
-#include "augment/detail/render_job.h"
-#include "augment/half.h"
+#include "augment/kernels/render_job.h"
+#include "augment/pixels/blur_taps.h"
+#include "augment/pixels/half.h"
 #include "augment/render.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"

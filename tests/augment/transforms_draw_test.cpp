@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "augment/render.h"
 #include "augment/transform.h"
 #include "core/text.h"
 #include "tests/augment/pictures.h"

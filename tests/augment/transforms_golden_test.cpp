@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "augment/detail/trivial_augment.h"
+#include "augment/draws/trivial_augment.h"
 #include "augment/transform.h"
 #include "tests/augment/golden.h"
 

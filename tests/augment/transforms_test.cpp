@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "augment/affine_map.h"
+#include "augment/plan/affine_map.h"
 #include "augment/transform.h"
 #include "tests/augment/refusal.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/render.h"
 #include "augment/transform.h"
 #include "core/rng.h"
 #include "core/text.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "augment/footprint.h"
+#include "augment/plan/footprint.h"
 #include "loader/codecs/codec.h"
 #include "loader/device/device_renderer.h"
 #include "loader/jpeg/base/header.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "augment/detail/render_job.h"
+#include "augment/kernels/render_job.h"
 
 namespace penstock::test {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "augment/resampling.h"
+#include "augment/plan/resampling.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "train/resident/batch_planner.h"

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "loader/jpeg/base/block_limits.h"
 #include "loader/jpeg/base/header.h"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "augment/plan.h"
+#include "augment/pixels/pixels.h"
 
 namespace penstock::detail {
 

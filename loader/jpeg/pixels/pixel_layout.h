@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "loader/jpeg/base/geometry.h"
 
 namespace penstock::detail {

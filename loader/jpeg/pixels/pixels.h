@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "augment/plan.h"
+#include "augment/plan/plan.h"
 #include "augment/render.h"
 #include "loader/jpeg/base/coefficients.h"
 #include "loader/jpeg/base/geometry.h"

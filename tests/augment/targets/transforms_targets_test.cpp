@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "augment/targets/boxes.h"
 #include "augment/transform.h"
 #include "tests/augment/pictures.h"
 #include "tests/augment/refusal.h"

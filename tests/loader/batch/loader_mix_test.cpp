@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "augment/render/mix_rows.h"
 #include "core/error.h"
 #include "tests/loader/loader_test_data.h"
 #include "tests/support/testing.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "augment/detail/render_job.h"
+#include "augment/kernels/render_job.h"
 #include "augment/render.h"
 #include "loader/jpeg/entropy/huffman.h"
 #include "loader/jpeg/entropy/rebuild.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "augment/detail/render_job.h"
+#include "augment/kernels/render_job.h"
 #include "loader/jpeg/pixels/pixel_kernels.h"
 #include "loader/jpeg/pixels/pixels.h"
 #include "tests/loader/jpeg_pictures.h"
