@@ -165,7 +165,11 @@ const std::vector<std::vector<std::string>>& floors() {
       {"train/parallel/plan"},
       {"train/feed", "train/checkpoint", "train/verify"},
       {"train/loop", "train/resident"},
-      {"train/run"}};
+      {"train/run"},
+      {"tools"},
+      {"tools/loadbench", "tools/shardprep", "tools/train/flags"},
+      {"tools/train/plan", "tools/train/study", "tools/train/verify"},
+      {"tools/train"}};
   return floors;
 }
 
@@ -180,7 +184,7 @@ int floor_of(const std::string& path) {
 TEST(LayersContract, EveryFileIsOnAFloor) {
   size_t count = 0;
   for (const auto& [file, target, is_quoted] : includes()) {
-    if (layer_of(file) < 0 || layer_of(file) > layer_of("train/")) continue;
+    if (layer_of(file) < 0 || begins_with(file, "python/")) continue;
     ++count;
     EXPECT_TRUE(floor_of(file) >= 0 || file == "train/plugin.h") << file << " lies in a folder without a floor";
   }

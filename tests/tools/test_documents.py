@@ -54,7 +54,7 @@ def test_the_newest_release_and_the_consumers_have_the_version_of_the_headers():
 
 def test_every_folder_of_the_house_names_the_one_file_that_says_what_lives_there():
     house = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## The house")[1]
-    named = {ROOT / folder / file for folder, file in re.findall(r"^\| ((?:augment|loader|train)/\S+) \| (\S+) \|", house, re.MULTILINE)}
-    sources = [path for layer in ("augment", "loader", "train") for path in (ROOT / layer).glob("*/**/*") if path.suffix in (".h", ".cpp")]
+    named = {ROOT / folder / file for folder, file in re.findall(r"^\| ((?:augment|loader|train|tools)/\S+) \| (\S+) \|", house, re.MULTILINE)}
+    sources = [path for layer in ("augment", "loader", "train", "tools") for path in (ROOT / layer).glob("*/**/*") if path.suffix in (".h", ".cpp")]
     assert {path.parent for path in named} == {path.parent for path in sources}
     assert named == {path for path in sources if re.search(r"^// Lives here: .*(\n// .*)*\n// Not here: ", path.read_text(), re.MULTILINE)}

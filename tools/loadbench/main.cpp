@@ -1,4 +1,7 @@
 // loadbench: measures how fast the loader is, stage by stage, and whether it always delivers the same bytes.
+//
+// Lives here: the program `loadbench`: flags, measurements, advice, reports.
+// Not here: what limits a loop over a loader (loader/bottleneck).
 #include <iostream>
 
 #include "core/error.h"

@@ -1,4 +1,7 @@
 // The subcommands of shardprep: each adds itself to the command line, and runs if the user named it there.
+//
+// Lives here: the program `shardprep`, a file per command.
+// Not here: packing and unpacking themselves (loader/pack, loader/export).
 #pragma once
 
 #include <CLI/CLI.hpp>

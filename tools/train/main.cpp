@@ -1,4 +1,7 @@
 // train: parses the command line, runs, and returns the exit code.
+//
+// Lives here: the program `train`, a folder per subcommand besides a run itself.
+// Not here: what a run is (train/run), and what all tools share (tools/cli.h).
 #include <torch/version.h>
 
 #include <string>
@@ -6,8 +9,8 @@
 
 #include "tools/cli.h"
 #include "tools/plugins.h"
-#include "tools/train/config_flags.h"
-#include "tools/train/flags.h"
+#include "tools/train/flags/config_flags.h"
+#include "tools/train/flags/flags.h"
 #include "tools/train/plan/plan_modes.h"
 #include "tools/train/study/study.h"
 #include "tools/train/verify/verify_modes.h"

@@ -8,9 +8,9 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/cli.h"
-#include "tools/train/config_flags.h"
-#include "tools/train/flags.h"
-#include "tools/train/lists.h"
+#include "tools/train/flags/config_flags.h"
+#include "tools/train/flags/flags.h"
+#include "tools/train/flags/lists.h"
 #include "train/options/check.h"
 #include "train/run/program.h"
 

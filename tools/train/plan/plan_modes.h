@@ -1,4 +1,7 @@
 // train plan-modes: how fast modes will be, and the command of the fastest.
+//
+// Lives here: `train plan-modes`: flags, measurements and table.
+// Not here: the predictions themselves (train/parallel/plan).
 #pragma once
 
 namespace penstock {

@@ -1,4 +1,7 @@
 // study: `train study`, from the command line to the last file.
+//
+// Lives here: `train study`: runs, their results, the table, the charts and the page.
+// Not here: the runs themselves, which are child processes.
 #pragma once
 
 namespace penstock {

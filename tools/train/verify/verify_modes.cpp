@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
-#include "tools/train/lists.h"
+#include "tools/train/flags/lists.h"
 #include "tools/train/verify/table.h"
 #include "train/launch/environment.h"
 #include "train/run/program.h"

@@ -1,4 +1,7 @@
 // train verify-modes: whether modes train what `single` trains, as a table.
+//
+// Lives here: `train verify-modes`: flags and table.
+// Not here: the comparison itself (train/verify).
 #pragma once
 
 namespace penstock {

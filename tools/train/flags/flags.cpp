@@ -1,5 +1,5 @@
 // The command line of `train`: one flag per option, grouped for --help.
-#include "tools/train/flags.h"
+#include "tools/train/flags/flags.h"
 
 #include <torch/version.h>
 
@@ -13,10 +13,10 @@
 #include "tools/cache_flags.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"
-#include "tools/train/data_flags.h"
-#include "tools/train/earlier_flags.h"
-#include "tools/train/mode_flags.h"
-#include "tools/train/recipe_flags.h"
+#include "tools/train/flags/data_flags.h"
+#include "tools/train/flags/earlier_flags.h"
+#include "tools/train/flags/mode_flags.h"
+#include "tools/train/flags/recipe_flags.h"
 #include "train/run/program.h"
 
 namespace penstock {

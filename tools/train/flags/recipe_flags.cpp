@@ -1,11 +1,11 @@
 // The flags that recipes are made of.
-#include "tools/train/recipe_flags.h"
+#include "tools/train/flags/recipe_flags.h"
 
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "tools/train/earlier_flags.h"
+#include "tools/train/flags/earlier_flags.h"
 #include "train/options/recipes.h"
 #include "train/run/program.h"
 

@@ -1,5 +1,5 @@
 // Earlier flags: from options.json to a command line.
-#include "tools/train/earlier_flags.h"
+#include "tools/train/flags/earlier_flags.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // TOML text: by toml++, which only this file includes, for it is 17,000 lines.
-#include "tools/train/toml_text.h"
+#include "tools/train/flags/toml_text.h"
 
 #include <toml++/toml.h>
 

@@ -1,11 +1,11 @@
 // Mode flags: found by the keys of all modes.
-#include "tools/train/mode_flags.h"
+#include "tools/train/flags/mode_flags.h"
 
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "tools/train/earlier_flags.h"
+#include "tools/train/flags/earlier_flags.h"
 #include "train/run/program.h"
 
 namespace penstock {

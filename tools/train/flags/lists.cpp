@@ -1,5 +1,5 @@
 // Lists: split, checked, and refused where a value stands twice.
-#include "tools/train/lists.h"
+#include "tools/train/flags/lists.h"
 
 #include <algorithm>
 

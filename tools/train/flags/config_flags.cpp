@@ -1,5 +1,5 @@
 // Config flags: from a file to a command line.
-#include "tools/train/config_flags.h"
+#include "tools/train/flags/config_flags.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -10,9 +10,9 @@
 #include "core/regular_file.h"
 #include "core/strict_json.h"
 #include "core/text.h"
-#include "tools/train/earlier_flags.h"
-#include "tools/train/flags.h"
-#include "tools/train/toml_text.h"
+#include "tools/train/flags/earlier_flags.h"
+#include "tools/train/flags/flags.h"
+#include "tools/train/flags/toml_text.h"
 #include "train/launch/command.h"
 #include "train/options/options_file.h"
 #include "train/options/recipes.h"

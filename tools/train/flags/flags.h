@@ -1,4 +1,7 @@
 // The command line of `train`.
+//
+// Lives here: what is typed: flags, files of flags, flags of an earlier run, lists.
+// Not here: what the flags mean (train/options).
 #pragma once
 
 #include <string>

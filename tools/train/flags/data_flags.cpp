@@ -1,5 +1,5 @@
 // The flags of `train` about data, in the order of --help.
-#include "tools/train/data_flags.h"
+#include "tools/train/flags/data_flags.h"
 
 #include <filesystem>
 
