@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "train/tensor/batch_tensors.h"
 
 namespace penstock {
@@ -30,6 +32,20 @@ LoaderOptions first_images_options(const Setup& setup) {
           .dct_scale = training_dct_scale(options)};
 }
 
+/// Whether some weights follow from pictures of training. None do where all come from a file.
+bool begins_from_images(const Setup& setup) {
+  return setup.model->initial_image_count() > 0 && !setup.checkpoint && setup.options.pretrained.empty();
+}
+
+/// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
+void check_begins_alike(const Setup& setup, bool holds_part) {
+  const auto& mesh = setup.world.mesh;
+  if (holds_part && mesh.pipe == 1 && mesh.data > 1 && *setup.options.shuffle == Shuffle::kRankLocal &&
+      !setup.world.has_rank_threads)
+    throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
+                              " begins from pictures, of which each rank would see others; expected --shuffle global"));
+}
+
 }  // namespace
 
 FirstImages::FirstImages(const Setup& setup, int64_t count)
@@ -50,6 +66,15 @@ torch::Tensor FirstImages::next() {
     const auto shown_count = is_shown.sum().item<int64_t>();
     if (shown_count > 0) return shown_count == count ? images : images.index({is_shown});
   }
+}
+
+void begin_from_images(Setup& setup, bool holds_part) {
+  if (!begins_from_images(setup)) return;
+  check_begins_alike(setup, holds_part);
+  if (setup.world.is_spawner) return;
+  FirstImages images(setup, setup.model->initial_image_count());
+  setup.initial_weights = setup.model->initial_weights([&images] { return images.next(); });
+  if (!setup.is_outline) take_weights(*setup.model, setup.initial_weights);
 }
 
 }  // namespace penstock

@@ -32,4 +32,10 @@ class FirstImages {
   int64_t left_count_;
 };
 
+/// Gives the model of `setup` the weights that follow from pictures of training, if it has such and no file has them.
+/// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
+/// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
+/// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
+void begin_from_images(Setup& setup, bool holds_part);
+
 }  // namespace penstock

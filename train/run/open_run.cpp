@@ -4,11 +4,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <map>
 
 #include "core/error.h"
 #include "core/limits.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/order/partition.h"
@@ -16,10 +14,7 @@
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/rate_note.h"
 #include "train/checkpoint/resume_auto.h"
-#include "train/feed/split_check.h"
-#include "train/loop/tta.h"
 #include "train/losses/loss.h"
-#include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
@@ -30,6 +25,7 @@
 #include "train/rendezvous/address.h"
 #include "train/run/agreement.h"
 #include "train/run/first_images.h"
+#include "train/run/run_checks.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_precision.h"
 #include "train/tensor/out_of_memory.h"
@@ -65,53 +61,6 @@ void choose_samples(Setup& setup) {
   setup.rows_per_epoch = order.rows();
   setup.selection = order.identity(dataset);
   setup.data.notes.push_back(order.text());
-}
-
-void check_data(const Setup& setup) {
-  const auto& options = setup.options;
-  const int world_size = setup.world.mesh.data;
-  if (options.only_evaluates && !setup.data.test)
-    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.no_test, "; expected a ",
-                              options.evaluated_split, " split"));
-  if (options.only_evaluates && setup.data.test->size() == 0)
-    throw config_error(concat("--evaluate with --data ", options.data, ": 0 ", options.evaluated_split,
-                              " samples; expected 1 or more"));
-  if (options.schedule->plateau() != nullptr && !options.only_evaluates &&
-      (!setup.data.test || setup.data.test->size() == 0))
-    throw config_error(concat("--schedule is ", options.schedule, " with --data ", options.data, ": ",
-                              setup.data.test ? "0 test samples" : setup.data.no_test,
-                              "; expected a test split, whose evaluation it follows"));
-  if (setup.data.test) check_splits_fit(setup.data, options.loss.text(), setup.loss->target());
-  if (setup.data.test && setup.data.test->size() > 0) {
-    const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
-    const Extent test = rendered_extent(*setup.data.test, *setup.eval_pipeline);
-    if (train != test) {
-      throw config_error(concat("--eval-augment: gives ", test.channels, " x ", test.height, " x ", test.width,
-                                ", --augment gives ", train.channels, " x ", train.height, " x ", train.width,
-                                "; expected the same"));
-    }
-    if (*options.test_views == TestViews::kFlipTranslate && std::min(test.height, test.width) < 2)
-      throw config_error(concat("--tta flip-translate: pictures are ", test.width, " x ", test.height,
-                                "; expected at least 2 x 2, because their borders are mirrored"));
-  }
-  if (*options.shuffle == Shuffle::kRankLocal && setup.data.train->shard_count() < world_size) {
-    throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
-                              " ranks; expected at least one shard per rank"));
-  }
-  if (options.only_evaluates) return;
-  const Partition partition(setup.rows_per_epoch, options.batch_size, 0, world_size, *options.tail);
-  if (partition.batch_count() == 0) {
-    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ", setup.rows_per_epoch,
-                              " samples; expected a batch size of at most the number of samples"));
-  }
-  const int64_t step_count = partition.batch_count() * options.epochs;
-  const int every = options.average->every;
-  if (options.epochs > 0 && every > step_count)
-    throw config_error(concat("--average ", options.average, ": every is ", every, " in a run of ",
-                              count_text(step_count, "step"),
-                              ", which would end with the weights that it began with; "
-                              "expected at most ",
-                              step_count));
 }
 
 CheckpointInfo info_of(const Setup& setup) {
@@ -162,23 +111,6 @@ void check_spec(const Spec& spec) {
   spec.with_keys(Registry::entry(spec.name()).keys);
 }
 
-/// What muon changes as vectors. Throws config_error where it would change no matrix and be sgd under another name.
-std::set<std::string> checked_no_matrices(const TrainOptions& options, const Model& model) {
-  const Spec& spec = *options.optimizer;
-  if (spec.name() != "muon") return {};
-  const bool is_for_filters_alone = spec.get("layers", "all") == "conv";
-  auto vectors = no_matrices(model);
-  const auto parameters = model.named_parameters();
-  if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& item) {
-        return item.value().dim() >= (is_for_filters_alone ? 3 : 2) && !vectors.contains(item.key());
-      }))
-    throw config_error(concat("--optimizer ", options.optimizer, " with --arch ", options.arch, ": the model has no ",
-                              is_for_filters_alone ? "filters" : "weight matrix before its head",
-                              ", so all of it would change as with sgd; expected ",
-                              is_for_filters_alone ? "layers=all, or " : "", "--optimizer sgd"));
-  return vectors;
-}
-
 /// Before data are packed and ranks are started.
 void check_keeps_average(const TrainOptions& options) {
   const bool keeps = StrategyRegistry::entry(options.mode->name()).traits.keeps_average;
@@ -200,77 +132,6 @@ void start_intra_op_threads(int count) {
   require_threads(concat("--threads ", count), intra_op_threads(count), "fewer of them");
   at::set_num_threads(count);
   at::parallel_for(0, count, /*grain_size=*/1, [](int64_t, int64_t) {});
-}
-
-/// Whether some weights follow from pictures of training. None do where all come from a file.
-bool begins_from_images(const Setup& setup) {
-  return setup.model->initial_image_count() > 0 && !setup.checkpoint && setup.options.pretrained.empty();
-}
-
-/// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
-void check_begins_alike(const Setup& setup, bool holds_part) {
-  const auto& mesh = setup.world.mesh;
-  if (holds_part && mesh.pipe == 1 && mesh.data > 1 && *setup.options.shuffle == Shuffle::kRankLocal &&
-      !setup.world.has_rank_threads)
-    throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
-                              " begins from pictures, of which each rank would see others; expected --shuffle global"));
-}
-
-/// Throws config_error where the data, or how their batches are made, do not give what the loss compares outputs with.
-void check_target(const Setup& setup, const TrainOptions& options) {
-  const LossTarget& target = setup.loss->target();
-  const Manifest& manifest = setup.data.train->manifest();
-  if (target.is_class() && manifest.class_names.empty())
-    throw config_error(concat("--loss ", options.loss, " with --data ", options.data, ", whose samples have no class; ",
-                              "expected a loss of a field, such as --loss 'mse(target=",
-                              manifest.fields.empty() ? "FIELD" : manifest.fields.front().name, ")'"));
-  if (target.is_class()) return;
-  if (setup.pipeline->batch_mix().kind != BatchMix::Kind::kNone)
-    throw config_error(concat("--loss ", options.loss, " with --augment ", options.augment,
-                              ", which mixes classes and no fields; expected no mixup and no cutmix"));
-  if (options.is_resident)
-    throw config_error(
-        concat("--loss ", options.loss, " with --resident, whose batches have no fields; expected one of the two"));
-}
-
-/// The sizes of a model's weights, by name; made without memory for them.
-std::map<std::string, std::vector<int64_t>> weight_sizes(const std::string& arch, const ModelShape& shape) {
-  std::map<std::string, std::vector<int64_t>> sizes;
-  WeightStream stream(
-      [&](const std::string& name, const torch::Tensor& tensor) { sizes[name] = tensor.sizes().vec(); });
-  stream.finish(*make_model_of(arch, shape));
-  return sizes;
-}
-
-/// Throws config_error where some epochs would have pictures that the model, or the mode, does not take.
-void check_sizes(const Setup& setup) {
-  const auto& options = setup.options;
-  if (options.size_schedule->is_empty() || options.only_evaluates) return;
-  if (setup.world.mesh.pipe > 1)
-    throw config_error(concat("--size-schedule is ", options.size_schedule, " with --mode ", options.mode,
-                              ", whose ranks send each other activations of one size; expected a mode whose ranks ",
-                              "have the whole model"));
-  const std::string& arch = options.arch.text();
-  const auto sizes = weight_sizes(arch, setup.shape);
-  for (const auto& [epoch, size] : options.size_schedule->stages()) {
-    const Extent extent = rendered_extent(*setup.data.train, with_size(*setup.pipeline, size));
-    if (weight_sizes(arch, {extent.channels, extent.height, extent.width, setup.shape.classes}) != sizes)
-      throw config_error(concat("--size-schedule is ", options.size_schedule, " with --arch ", arch,
-                                ", whose weights for pictures of ", extent.width, " x ", extent.height,
-                                " are others than for ", setup.shape.width, " x ", setup.shape.height,
-                                "; expected a model that takes any size, such as resnet18"));
-  }
-}
-
-/// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
-/// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
-void begin_from_images(Setup& setup, bool holds_part) {
-  if (!begins_from_images(setup)) return;
-  check_begins_alike(setup, holds_part);
-  if (setup.world.is_spawner) return;
-  FirstImages images(setup, setup.model->initial_image_count());
-  setup.initial_weights = setup.model->initial_weights([&images] { return images.next(); });
-  if (!setup.is_outline) take_weights(*setup.model, setup.initial_weights);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "train/run/rank_threads.h"
 #include "train/run/report.h"
 #include "train/run/run.h"
+#include "train/run/run_checks.h"
 #include "train/run/run_folder.h"
 #include "train/run/spawner.h"
 #include "train/run/world.h"

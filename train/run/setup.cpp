@@ -3,14 +3,10 @@
 
 #include <mutex>
 
-#include "core/error.h"
-#include "core/text.h"
 #include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/pretrained.h"
-#include "train/parallel/strategy/single_rows.h"
-#include "train/parallel/strategy/strategy.h"
 #include "train/run/run_precision.h"
 #include "train/tensor/out_of_memory.h"
 
@@ -38,48 +34,7 @@ std::vector<std::string> new_modules(const Setup& setup, const Model& model) {
   return setup.options.has_new_head ? new_head_modules(model) : std::vector<std::string>();
 }
 
-/// The smallest pictures of an epoch.
-ModelShape smallest_shape(const Setup& setup) {
-  ModelShape least = setup.shape;
-  for (const auto& [epoch, size] : setup.options.size_schedule->stages()) {
-    const Extent extent = rendered_extent(*setup.data.train, with_size(*setup.pipeline, size));
-    if (int64_t{extent.height} * extent.width < least.height * least.width)
-      least.height = extent.height, least.width = extent.width;
-  }
-  return least;
-}
-
 }  // namespace
-
-std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const Mesh& mesh) {
-  const auto& options = setup.options;
-  if (options.only_evaluates || !options.emulation.learns() || !has_batch_norm(*setup.model)) return "";
-  const auto single = single_rows(mode, mesh,
-                                  {.batch_size = options.batch_size,
-                                   .samples = static_cast<int64_t>(setup.rows_per_epoch),
-                                   .drops_tail = *options.tail == Tail::kDrop,
-                                   .is_by_rank = *options.shuffle == Shuffle::kRankLocal});
-  if (single == SingleRows::kNone) return "";
-  const ModelShape shape = smallest_shape(setup);
-  const std::string layer = norm_without_variance(*setup.model, shape);
-  if (layer.empty()) return "";
-  const std::string why = concat(layer, " normalises over maps of one place, where one row of ", shape.channels, " x ",
-                                 shape.height, " x ", shape.width, " has no variance");
-  if (single == SingleRows::kAll)
-    throw config_error(concat("--mode ", mode.text(), " with --batch-size ", options.batch_size,
-                              ": in every step some row goes through the model alone, and ", why,
-                              "; expected two rows or more at a time (a larger batch, or fewer micro-batches, ranks, ",
-                              "replicas or shards), or larger pictures"));
-  return why;
-}
-
-void leave_out_single_rows(Setup& setup) {
-  const std::string problem = problem_of_single_rows(setup, *setup.options.mode, setup.world.mesh);
-  if (problem.empty()) return;
-  setup.step_options.leaves_out_single_rows = true;
-  setup.data.notes.push_back(
-      concat("a row that goes through the model alone, as in a short last batch, is left out of training: ", problem));
-}
 
 void take_weights(Model& model, const NamedTensors& weights) {
   at::NoGradGuard no_grad;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/plan/box.h"
 #include "augment/targets/masks.h"
 #include "core/rng.h"
 #include "loader/codecs/png_writer.h"

@@ -21,6 +21,7 @@
 #include "train/parallel/strategy/strategy.h"
 #include "train/run/open_run.h"
 #include "train/run/program.h"
+#include "train/run/run_checks.h"
 
 namespace penstock {
 namespace {
