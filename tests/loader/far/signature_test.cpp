@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "loader/far/sso.h"
-
 namespace penstock::detail {
 namespace {
 
@@ -29,13 +27,6 @@ TEST(Sha256Test, IsTheSameInPiecesAndWithoutInstructions) {
       EXPECT_EQ(hex_of(sum.finish()), expected) << byte_count << " bytes by " << piece;
     }
   }
-}
-
-TEST(SsoTest, NamesATokenByTheSumOfItsSession) {  // FIPS 180-4, and the examples that NIST published with it
-  EXPECT_EQ(sso_token_name(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
-  EXPECT_EQ(sso_token_name("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
-  EXPECT_EQ(sso_token_name("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
-            "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 }
 
 TEST(Sha256Test, GivesTheCodesOfItsStandard) {  // RFC 4231, test cases 1, 2 and 6
