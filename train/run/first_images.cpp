@@ -11,8 +11,8 @@ namespace {
 LoaderOptions first_images_options(const Setup& setup) {
   const auto& options = setup.options;
   const bool is_local = *options.shuffle == Shuffle::kRankLocal && !setup.world.has_rank_threads;
-  const int ranks = is_local ? setup.world.mesh.data : 1;
-  const int rank = is_local ? setup.world.mesh.data_rank(setup.world.rendezvous.rank) : 0;
+  const int ranks = is_local ? setup.world.plan.mesh.data : 1;
+  const int rank = is_local ? setup.world.plan.mesh.data_rank(setup.world.rendezvous.rank) : 0;
   const auto sample_count = static_cast<int64_t>(setup.data.train->size());
   return {.workers = 0,
           .prefetch = 1,

@@ -26,6 +26,7 @@
 #include "train/nn/pretrained.h"
 #include "train/options/check.h"
 #include "train/options/options_file.h"
+#include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/rendezvous/address.h"
 #include "train/run/agreement.h"
@@ -69,7 +70,7 @@ void choose_samples(Setup& setup) {
 
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
-  const int world_size = setup.world.mesh.data;
+  const int world_size = setup.world.plan.mesh.data;
   if (options.only_evaluates && !setup.data.test)
     throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.no_test, "; expected a ",
                               options.evaluated_split, " split"));
@@ -209,7 +210,7 @@ bool begins_from_images(const Setup& setup) {
 
 /// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
 void check_begins_alike(const Setup& setup, bool holds_part) {
-  const auto& mesh = setup.world.mesh;
+  const auto& mesh = setup.world.plan.mesh;
   if (holds_part && mesh.pipe == 1 && mesh.data > 1 && *setup.options.shuffle == Shuffle::kRankLocal &&
       !setup.world.has_rank_threads)
     throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
@@ -246,7 +247,7 @@ std::map<std::string, std::vector<int64_t>> weight_sizes(const std::string& arch
 void check_sizes(const Setup& setup) {
   const auto& options = setup.options;
   if (options.size_schedule->is_empty() || options.only_evaluates) return;
-  if (setup.world.mesh.pipe > 1)
+  if (setup.world.plan.mesh.pipe > 1)
     throw config_error(concat("--size-schedule is ", options.size_schedule, " with --mode ", options.mode,
                               ", whose ranks send each other activations of one size; expected a mode whose ranks ",
                               "have the whole model"));
@@ -289,7 +290,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   set_matrix_precision(options);
   setup.world = find_world(options, setup.device);
   if (setup.world.launcher == "penstock") options.repacks = false;  // the process that has started this rank did it
-  const bool copies_to_replicas = setup.world.mesh.replicas > 1 && !options.emulation.learns();
+  const bool copies_to_replicas = setup.world.plan.mesh.replicas > 1 && !options.emulation.learns();
   if (options.emulation.network && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
     log(concat("--sim-net ", options.emulation.network->text,
                ": one rank has nobody to talk to, so no network is emulated"));
@@ -326,8 +327,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
 
   // Ranks that are threads share what is open, so that all shards are needed.
   const bool is_shared = setup.world.has_rank_threads;
-  const LoaderOptions own{.rank = is_shared ? 0 : setup.world.mesh.data_rank(setup.world.rendezvous.rank),
-                          .world_size = is_shared ? 1 : setup.world.mesh.data,
+  const LoaderOptions own{.rank = is_shared ? 0 : setup.world.plan.mesh.data_rank(setup.world.rendezvous.rank),
+                          .world_size = is_shared ? 1 : setup.world.plan.mesh.data,
                           .shuffle = *options.shuffle};
   setup.data = open_training_data(options, needed_shards(own), log);
   const auto& manifest = setup.data.train->manifest();
@@ -347,9 +348,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.info = info_of(setup);
 
   start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
-  const Spec& mode = *setup.options.mode;
-  const auto& traits = StrategyRegistry::entry(mode.name()).traits;
-  const bool holds_part = traits.holds_part && traits.holds_part(mode, setup.world.mesh);
+  const bool holds_part = setup.world.plan.holds_part();
   setup.is_outline = setup.world.is_spawner || holds_part;
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   check_layers(setup.options, *setup.model);
@@ -371,7 +370,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
                         .clip = *setup.options.clip,
                         .skips_overflows = setup.options.precision->adapts(),
                         .no_matrices = std::move(vectors)};
-  if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
+  setup.world.plan = detail::fitted(setup.world.plan, detail::facts_of(*setup.model));
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);
     check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
@@ -383,7 +382,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
     setup.info.position = setup.checkpoint->info.position;
     add_notes_of_checkpoint(setup);
     if (!setup.options.only_evaluates) {
-      const Partition partition(setup.rows_per_epoch, setup.options.batch_size, 0, setup.world.mesh.data,
+      const Partition partition(setup.rows_per_epoch, setup.options.batch_size, 0, setup.world.plan.mesh.data,
                                 *setup.options.tail);
       auto note = note_of_rate(setup.options, setup.info.position, static_cast<int64_t>(partition.batch_count()));
       if (!note.empty()) setup.data.notes.push_back(std::move(note));

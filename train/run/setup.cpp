@@ -51,14 +51,13 @@ ModelShape smallest_shape(const Setup& setup) {
 
 }  // namespace
 
-std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const Mesh& mesh) {
+std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const StepPlan& plan) {
   const auto& options = setup.options;
   if (options.only_evaluates || !options.emulation.learns() || !has_batch_norm(*setup.model)) return "";
-  const auto single = single_rows(mode, mesh,
-                                  {.batch_size = options.batch_size,
-                                   .samples = static_cast<int64_t>(setup.rows_per_epoch),
-                                   .drops_tail = *options.tail == Tail::kDrop,
-                                   .is_by_rank = *options.shuffle == Shuffle::kRankLocal});
+  const auto single = single_rows(plan, {.batch_size = options.batch_size,
+                                         .samples = static_cast<int64_t>(setup.rows_per_epoch),
+                                         .drops_tail = *options.tail == Tail::kDrop,
+                                         .is_by_rank = *options.shuffle == Shuffle::kRankLocal});
   if (single == SingleRows::kNone) return "";
   const ModelShape shape = smallest_shape(setup);
   const std::string layer = norm_without_variance(*setup.model, shape);
@@ -74,7 +73,7 @@ std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const M
 }
 
 void leave_out_single_rows(Setup& setup) {
-  const std::string problem = problem_of_single_rows(setup, *setup.options.mode, setup.world.mesh);
+  const std::string problem = problem_of_single_rows(setup, *setup.options.mode, setup.world.plan);
   if (problem.empty()) return;
   setup.step_options.leaves_out_single_rows = true;
   setup.data.notes.push_back(

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "train/parallel/plan/probe_times.h"
+#include "train/parallel/plan/trials.h"
 
 namespace penstock::detail {
 namespace {
