@@ -13,8 +13,8 @@ namespace {
 LoaderOptions first_images_options(const Setup& setup) {
   const auto& options = setup.options;
   const bool is_local = *options.shuffle == Shuffle::kRankLocal && !setup.world.has_rank_threads;
-  const int ranks = is_local ? setup.world.mesh.data : 1;
-  const int rank = is_local ? setup.world.mesh.data_rank(setup.world.rendezvous.rank) : 0;
+  const int ranks = is_local ? setup.world.plan.mesh.data : 1;
+  const int rank = is_local ? setup.world.plan.mesh.data_rank(setup.world.rendezvous.rank) : 0;
   const auto sample_count = static_cast<int64_t>(setup.data.train->size());
   return {.workers = 0,
           .prefetch = 1,
@@ -39,7 +39,7 @@ bool begins_from_images(const Setup& setup) {
 
 /// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
 void check_begins_alike(const Setup& setup, bool holds_part) {
-  const auto& mesh = setup.world.mesh;
+  const auto& mesh = setup.world.plan.mesh;
   if (holds_part && mesh.pipe == 1 && mesh.data > 1 && *setup.options.shuffle == Shuffle::kRankLocal &&
       !setup.world.has_rank_threads)
     throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,

@@ -21,6 +21,7 @@
 #include "train/nn/pretrained.h"
 #include "train/options/check.h"
 #include "train/options/options_file.h"
+#include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/rendezvous/address.h"
 #include "train/run/agreement.h"
@@ -150,7 +151,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   set_matrix_precision(options);
   setup.world = find_world(options, setup.device);
   if (setup.world.launcher == "penstock") options.repacks = false;  // the process that has started this rank did it
-  const bool copies_to_replicas = setup.world.mesh.replicas > 1 && !options.emulation.learns();
+  const bool copies_to_replicas = setup.world.plan.mesh.replicas > 1 && !options.emulation.learns();
   if (options.emulation.network && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
     log(concat("--sim-net ", options.emulation.network->text,
                ": one rank has nobody to talk to, so no network is emulated"));
@@ -187,8 +188,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
 
   // Ranks that are threads share what is open, so that all shards are needed.
   const bool is_shared = setup.world.has_rank_threads;
-  const LoaderOptions own{.rank = is_shared ? 0 : setup.world.mesh.data_rank(setup.world.rendezvous.rank),
-                          .world_size = is_shared ? 1 : setup.world.mesh.data,
+  const LoaderOptions own{.rank = is_shared ? 0 : setup.world.plan.mesh.data_rank(setup.world.rendezvous.rank),
+                          .world_size = is_shared ? 1 : setup.world.plan.mesh.data,
                           .shuffle = *options.shuffle};
   setup.data = open_training_data(options, needed_shards(own), log);
   const auto& manifest = setup.data.train->manifest();
@@ -208,9 +209,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.info = info_of(setup);
 
   start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
-  const Spec& mode = *setup.options.mode;
-  const auto& traits = StrategyRegistry::entry(mode.name()).traits;
-  const bool holds_part = traits.holds_part && traits.holds_part(mode, setup.world.mesh);
+  const bool holds_part = setup.world.plan.holds_part();
   setup.is_outline = setup.world.is_spawner || holds_part;
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   check_layers(setup.options, *setup.model);
@@ -232,7 +231,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
                         .clip = *setup.options.clip,
                         .skips_overflows = setup.options.precision->adapts(),
                         .no_matrices = std::move(vectors)};
-  if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
+  setup.world.plan = detail::fitted(setup.world.plan, detail::facts_of(*setup.model));
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);
     check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
@@ -244,7 +243,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
     setup.info.position = setup.checkpoint->info.position;
     add_notes_of_checkpoint(setup);
     if (!setup.options.only_evaluates) {
-      const Partition partition(setup.rows_per_epoch, setup.options.batch_size, 0, setup.world.mesh.data,
+      const Partition partition(setup.rows_per_epoch, setup.options.batch_size, 0, setup.world.plan.mesh.data,
                                 *setup.options.tail);
       auto note = note_of_rate(setup.options, setup.info.position, static_cast<int64_t>(partition.batch_count()));
       if (!note.empty()) setup.data.notes.push_back(std::move(note));

@@ -16,6 +16,7 @@
 #include "train/nn/model.h"
 #include "train/options/check.h"
 #include "train/options/options_file.h"
+#include "train/parallel/plan/drawing.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/run/exact.h"
 #include "train/run/open_run.h"
@@ -51,7 +52,7 @@ void prepare_libtorch() {
 void require_threads_of_ranks(const Setup& setup) {
   const auto& options = setup.options;
   const int ranks = setup.world.local_world_size, loaders = setup.data.test ? 2 : 1;
-  const Mesh& mesh = setup.world.mesh;
+  const Mesh& mesh = setup.world.plan.mesh;
   const int axes = mesh.data > 1 && mesh.pipe > 1 ? 3 : 1;  // of all ranks, and of each axis
   const int communicators = setup.world.has_rank_threads ? 0 : axes;
   require_threads(concat("--nproc ", ranks),
@@ -77,15 +78,13 @@ std::string schedule_text(const TrainOptions& options) {
   const int ranks = options.nproc > 0 ? options.nproc : options.world_size;
   if (ranks > kMostRanks)
     throw config_error(concat("--print-schedule: of ", ranks, " ranks; expected ", kMostRanks, " or fewer"));
-  const Mesh mesh = mesh_of(options, ranks, device_type(options));
-  const Spec& spec = *options.mode;
-  const auto& mode = StrategyRegistry::entry(spec.name());
-  if (!(options.prints_csv ? mode.traits.csv : mode.traits.draw))
+  const StepPlan plan = plan_of(options, ranks, device_type(options));
+  if (!plan.has_stages())
     throw config_error(concat("--print-schedule with --mode ", options.mode,
                               ": every rank runs its rows forward and backward without waiting in between; expected a ",
                               "mode whose ranks hold stages of the model, such as pipeline"));
-  if (options.prints_csv) return mode.traits.csv(spec.with_keys(mode.keys), mesh);
-  return concat("mode ", options.mode, ": ", mode.traits.draw(spec.with_keys(mode.keys), mesh));
+  if (options.prints_csv) return detail::csv_of(plan);
+  return concat("mode ", options.mode, ": ", detail::drawing_of(plan));
 }
 
 }  // namespace
@@ -124,7 +123,7 @@ std::string loss_lines() {
 int usual_ranks(const std::string& mode) {
   TrainOptions options;
   options.mode = mode;
-  return mesh_of(options, /*ranks=*/0, /*device=*/std::nullopt).size();
+  return plan_of(options, /*ranks=*/0, /*device=*/std::nullopt).mesh.size();
 }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {

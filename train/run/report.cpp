@@ -91,7 +91,7 @@ nlohmann::ordered_json class_scores_json(const Evaluation& evaluation) {
 /// Which rows BatchNorm normalises by; null for a model without it.
 nlohmann::ordered_json rows_of_batch_norm(const Setup& setup) {
   if (!has_batch_norm(*setup.model)) return nullptr;
-  const auto promise = promise_of(*setup.options.mode, setup.world.mesh);
+  const auto promise = promise_of(setup.world.plan);
   if (setup.options.exact_shards > 0) return "shards of --exact";
   return promise.sees_whole_batches ? "whole batches" : "parts of batches";
 }

@@ -277,7 +277,7 @@ class Run {
     auto summary = summary_json(setup_, &result, evaluation, all_memory);
     summary["peak_memory_bytes_of_ranks"] = memory;  // 0 at a rank that is a thread of another's process
     if (!tensors.front().empty()) summary["tensor_memory"] = memory_json(tensors);
-    if (setup_.world.mesh.pipe > 1) {
+    if (setup_.world.plan.mesh.pipe > 1) {
       summary["most_alive_activations"] = most_alive;
       summary["activation_bytes"] = *std::max_element(activations.begin(), activations.end());
     }
@@ -311,7 +311,7 @@ class Run {
                                    result.a_step, result.loader, result.step_count);
     if (!counts_process()) mine.link_bytes = 0;  // the counts are those of the process
     RunMeasurement run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
-    run.parallel.parts = setup_.world.mesh.pipe;
+    run.parallel.parts = setup_.world.plan.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
     run.parallel.micro_batch_step = options_.exact_shards > 0 ? 0 : strategy_->micro_batch_step();
     run.parallel.balance = options_.mode->get("balance", "");

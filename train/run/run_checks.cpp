@@ -59,7 +59,7 @@ void check_target(const Setup& setup, const TrainOptions& options) {
 
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
-  const int world_size = setup.world.mesh.data;
+  const int world_size = setup.world.plan.mesh.data;
   if (options.only_evaluates && !setup.data.test)
     throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.no_test, "; expected a ",
                               options.evaluated_split, " split"));
@@ -107,7 +107,7 @@ void check_data(const Setup& setup) {
 void check_sizes(const Setup& setup) {
   const auto& options = setup.options;
   if (options.size_schedule->is_empty() || options.only_evaluates) return;
-  if (setup.world.mesh.pipe > 1)
+  if (setup.world.plan.mesh.pipe > 1)
     throw config_error(concat("--size-schedule is ", options.size_schedule, " with --mode ", options.mode,
                               ", whose ranks send each other activations of one size; expected a mode whose ranks ",
                               "have the whole model"));
@@ -139,14 +139,13 @@ std::set<std::string> checked_no_matrices(const TrainOptions& options, const Mod
   return vectors;
 }
 
-std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const Mesh& mesh) {
+std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const StepPlan& plan) {
   const auto& options = setup.options;
   if (options.only_evaluates || !options.emulation.learns() || !has_batch_norm(*setup.model)) return "";
-  const auto single = single_rows(mode, mesh,
-                                  {.batch_size = options.batch_size,
-                                   .samples = static_cast<int64_t>(setup.rows_per_epoch),
-                                   .drops_tail = *options.tail == Tail::kDrop,
-                                   .is_by_rank = *options.shuffle == Shuffle::kRankLocal});
+  const auto single = single_rows(plan, {.batch_size = options.batch_size,
+                                         .samples = static_cast<int64_t>(setup.rows_per_epoch),
+                                         .drops_tail = *options.tail == Tail::kDrop,
+                                         .is_by_rank = *options.shuffle == Shuffle::kRankLocal});
   if (single == SingleRows::kNone) return "";
   const ModelShape shape = smallest_shape(setup);
   const std::string layer = norm_without_variance(*setup.model, shape);
@@ -162,7 +161,7 @@ std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const M
 }
 
 void leave_out_single_rows(Setup& setup) {
-  const std::string problem = problem_of_single_rows(setup, *setup.options.mode, setup.world.mesh);
+  const std::string problem = problem_of_single_rows(setup, *setup.options.mode, setup.world.plan);
   if (problem.empty()) return;
   setup.step_options.leaves_out_single_rows = true;
   setup.data.notes.push_back(

@@ -22,7 +22,7 @@ std::set<std::string> checked_no_matrices(const TrainOptions& options, const Mod
 
 /// Throws config_error where `mode` would train on single rows in every step, and some BatchNorm of the model has no
 /// variance of one row. Where a short batch alone has such a row, why it cannot be trained on; "" where none has.
-std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const Mesh& mesh);
+std::string problem_of_single_rows(const Setup& setup, const Spec& mode, const StepPlan& plan);
 /// The same of the run's own mode. Rows with a problem are left out, and a note says so.
 void leave_out_single_rows(Setup& setup);
 

@@ -118,7 +118,7 @@ int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device)
   }
   if (options.nproc > 0) return options.nproc;
   if (options.world_size > 0) return options.world_size;
-  return mesh_of(options, 0, device).size();
+  return plan_of(options, 0, device).mesh.size();
 }
 
 /// Throws config_error for more ranks on this machine than --hostfile takes on any.
@@ -161,7 +161,7 @@ void check_hosting(const TrainOptions& options, const World& world) {
     throw config_error(concat("--hosting is threads for a rank that ",
                               world.launcher == "flags" ? "--rank names" : world.launcher + " has started",
                               "; expected processes, or --nproc alone"));
-  if (world.has_rank_threads && !world.mesh.gpus.empty())
+  if (world.has_rank_threads && !world.plan.mesh.gpus.empty())
     throw config_error(concat("--hosting is threads with --mode ", options.mode,
                               ", which names devices, and threads share one GPU; expected processes"));
   if (options.dist_backend != "auto")
@@ -200,21 +200,21 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   // NCCL runs the messages of two ranks on one stream in the order of the calls, so that 1f1b's, which cross, would
   // wait for each other for ever.
-  if (device == torch::kCUDA && world.mesh.pipe > 1 && options.dist_backend != "gloo" && !world.has_rank_threads)
+  if (device == torch::kCUDA && world.plan.mesh.pipe > 1 && options.dist_backend != "gloo" && !world.has_rank_threads)
     throw config_error(concat("--dist-backend is ", options.dist_backend,
                               " with stages of a model on GPUs, where messages ",
                               "between stages need gloo; expected --dist-backend gloo"));
-  if (options.batch_size < world.mesh.data)
-    throw config_error(concat("--batch-size is ", options.batch_size, " with ", world.mesh.data, " ranks; expected ",
-                              world.mesh.data, " or more"));
+  if (options.batch_size < world.plan.mesh.data)
+    throw config_error(concat("--batch-size is ", options.batch_size, " with ", world.plan.mesh.data,
+                              " ranks; expected ", world.plan.mesh.data, " or more"));
   if (options.gpu >= 0 && count > 1 && options.rank < 0 && !world.has_rank_threads)
     throw config_error(
         concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
-  if (options.gpu >= 0 && !world.mesh.gpus.empty())
+  if (options.gpu >= 0 && !world.plan.mesh.gpus.empty())
     throw config_error(concat("--gpu is ", options.gpu, " with --mode ", options.mode,
                               ", which names its devices itself; expected one of the two"));
   // A rank that --rank names says its GPU by --gpu: nobody tells it its place on its machine.
-  if (!world.mesh.gpus.empty() && count > 1 && world.launcher == "flags")
+  if (!world.plan.mesh.gpus.empty() && count > 1 && world.launcher == "flags")
     throw config_error(concat("--mode ", options.mode, " with --rank ", options.rank,
                               ": devices are those of the ranks that a launcher or --nproc starts; expected --gpu"));
   const std::string problem = world.is_spawner && world.hosts.empty() && count > 1 ? detail::loopback_problem() : "";
@@ -231,19 +231,17 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
 
 }  // namespace
 
-Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks) {
-  const Spec& spec = *options.mode;
-  const auto& mode = StrategyRegistry::entry(spec.name());
+StepPlan plan_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks) {
   const int gpus = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 0;
   check_exact_mode(options);
-  return mode.traits.mesh(spec.with_keys(mode.keys), {.ranks = ranks,
-                                                      .default_ranks = gpus > 0 ? gpus : 2,
-                                                      .batch_size = options.batch_size,
-                                                      .shards = options.exact_shards,
-                                                      .gpus = device ? gpus : -1,
-                                                      .optimizer = options.optimizer.text(),
-                                                      .clip = options.clip.text(),
-                                                      .local_ranks = local_ranks});
+  return plan_of(*options.mode, {.ranks = ranks,
+                                 .default_ranks = gpus > 0 ? gpus : 2,
+                                 .batch_size = options.batch_size,
+                                 .shards = options.exact_shards,
+                                 .gpus = device ? gpus : -1,
+                                 .optimizer = options.optimizer.text(),
+                                 .clip = options.clip.text(),
+                                 .local_ranks = local_ranks});
 }
 
 torch::DeviceType device_type(const TrainOptions& options) {
@@ -259,7 +257,7 @@ torch::DeviceType device_type(const TrainOptions& options) {
 torch::Device rank_device(const TrainOptions& options, const World& world) {
   if (device_type(options) == torch::kCPU) return torch::kCPU;
   const int local = world.has_rank_threads ? 0 : world.rendezvous.local_rank;  // threads share one GPU
-  const auto& gpus = world.mesh.gpus;
+  const auto& gpus = world.plan.mesh.gpus;
   const int own = gpus.empty() ? local : gpus.at(static_cast<size_t>(local));
   const int index = options.gpu >= 0 ? options.gpu : own;
   const auto count = static_cast<int>(torch::cuda::device_count());
@@ -311,7 +309,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
   const bool is_bound = world.launcher != "none" && bound_cores() < sysconf(_SC_NPROCESSORS_ONLN);
   world.ranks_sharing_cores = is_bound ? 1 : world.local_world_size;
-  world.mesh = mesh_of(options, count, device, world.local_world_size);
+  world.plan = plan_of(options, count, device, world.local_world_size);
   check_world(options, world, device);
   return world;
 }
@@ -320,7 +318,7 @@ void resolve_threads(TrainOptions& options, const World& world, torch::DeviceTyp
   const ThreadCounts share =
       default_threads(usable_cores() / std::max(1, world.ranks_sharing_cores), device == torch::kCUDA);
   if (options.workers < 0) options.workers = share.workers;
-  const int computing = device == torch::kCPU ? world.mesh.replicas : 1;
+  const int computing = device == torch::kCPU ? world.plan.mesh.replicas : 1;
   if (options.exact_shards > 0 && options.threads < 1) options.threads = computing;
   if (options.threads < 1) options.threads = std::max(share.threads, computing);
   if (options.threads < computing)

@@ -8,13 +8,13 @@
 #include "train/comm/comm.h"
 #include "train/launch/hostfile.h"
 #include "train/options/options.h"
-#include "train/parallel/strategy/mesh.h"
+#include "train/parallel/strategy/step_plan.h"
 
 namespace penstock {
 
 struct World {
   Rendezvous rendezvous;          ///< Rank 0 of 1 if this process is alone.
-  Mesh mesh;                      ///< All ranks, as the mode lays itself over them.
+  StepPlan plan;                  ///< Of the mode, over all ranks; open_run() fits it to the model.
   std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size) or none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
   bool has_rank_threads = false;  ///< All ranks are threads of this process.
@@ -31,9 +31,9 @@ torch::DeviceType device_type(const TrainOptions& options);
 /// This rank's device: that of --gpu, otherwise that of the local rank. Throws device_error if there are fewer GPUs.
 torch::Device rank_device(const TrainOptions& options, const World& world);
 
-/// How the mode lays itself over so many ranks; 0: as many as are usual. Without a device, as on the CPU, but devices
-/// that the mode names are not looked for. `local_ranks` as in MeshRequest. Throws config_error.
-Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks = 0);
+/// What the mode makes of a step over so many ranks; 0: as many as are usual. Without a device, as on the CPU, but
+/// devices that the mode names are not looked for. `local_ranks` as in MeshRequest. Throws config_error.
+StepPlan plan_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks = 0);
 
 /// Throws config_error if launcher and flags, mode and ranks, or batch and ranks contradict each other.
 World find_world(const TrainOptions& options, torch::DeviceType device);

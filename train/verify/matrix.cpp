@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
+#include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
@@ -125,7 +126,7 @@ class ModeRows {
     std::vector<std::pair<int, std::string>> refused;  // ranks and reason
     const auto try_one = [&](int ranks) {
       try {
-        meshes.push_back(mesh_of(ranks, Subject()));
+        meshes.push_back(plan_of(ranks, Subject()).mesh);
       } catch (const Error& error) {
         refused.emplace_back(ranks, error.what());
       }
@@ -146,13 +147,13 @@ class ModeRows {
     const auto refuse = [&](const std::string& reason, const std::string& classes = "") {
       leave_out(text_of(subject), mesh.size(), reason, classes);
     };
+    StepPlan plan;
     try {
-      mesh_of(mesh.size(), subject);
-      if (entry_.traits.check_model) entry_.traits.check_model(spec_, *candidate.model, mesh);
+      plan = detail::fitted(plan_of(mesh.size(), subject), detail::facts_of(*candidate.model));
     } catch (const Error& error) {
       return refuse(error.what());
     }
-    const EquivalenceGuarantee promise = promise_of(spec_, mesh);
+    const EquivalenceGuarantee promise = promise_of(plan);
     if (!subject.average.empty() && (!entry_.traits.keeps_average || promise.averages_parameters))
       return refuse(concat("--mode ", mode_, " keeps no average; expected no --average"));
     if (candidate.randomness == Randomness::kOwn)
@@ -203,13 +204,13 @@ class ModeRows {
   /// Ranks share the GPU. The machine is not asked: this process must not use it (run_launch()).
   int gpu_count() const { return options_.is_on_gpu ? 1 : 0; }
 
-  Mesh mesh_of(int ranks, const Subject& subject, int shards = 0) const {
-    return entry_.traits.mesh(spec_, {.ranks = ranks,
-                                      .batch_size = options_.batch_size,
-                                      .shards = shards,
-                                      .gpus = gpu_count(),
-                                      .optimizer = subject.optimizer,
-                                      .clip = subject.clip});
+  StepPlan plan_of(int ranks, const Subject& subject, int shards = 0) const {
+    return penstock::plan_of(spec_, {.ranks = ranks,
+                                     .batch_size = options_.batch_size,
+                                     .shards = shards,
+                                     .gpus = gpu_count(),
+                                     .optimizer = subject.optimizer,
+                                     .clip = subject.clip});
   }
 
   void add_exact(const Mesh& mesh, const Candidate& candidate) {
@@ -226,7 +227,7 @@ class ModeRows {
     if (exact == StrategyKind::Exact::kPieces && !optimizer.traits.takes_pieces)
       return refuse(concat("--optimizer is ", subject.optimizer, "; expected one whose bits do not depend on slices"));
     try {
-      mesh_of(mesh.size(), subject, kVerifiedShards);
+      plan_of(mesh.size(), subject, kVerifiedShards);
     } catch (const Error& error) {
       return refuse(error.what());
     }
@@ -247,8 +248,8 @@ class ModeRows {
     return {is_state ? Hosting::kProcesses : Hosting::kSockets};
   }
 
-  /// Those in which nobody else draws from a rank's random numbers. `dp` computes in threads of its own, also where it
-  /// has one replica.
+  /// Those in which nobody else draws from a rank's random numbers. `dp` computes in threads of its own, also where
+  /// it has one replica.
   std::vector<Hosting> hostings_of_drawing(const Mesh& mesh) const {
     if (mesh.replicas > 1 || spec_.name() == "dp") return {};
     if (mesh.size() == 1) return {Hosting::kThreads};

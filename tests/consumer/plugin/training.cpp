@@ -20,7 +20,7 @@ namespace {
 
 using penstock::DeviceBatch, penstock::Loss, penstock::LossOptions, penstock::Phase, penstock::StateDict,
     penstock::NamedTensors, penstock::StepSums, penstock::StrategyContext, penstock::UseTensor;
-using penstock::Mesh, penstock::MeshRequest, penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
+using penstock::MeshRequest, penstock::StepPlan, penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
 using penstock::Optimizer, penstock::OptimizerContext, penstock::OptimizerKind;
 
@@ -69,7 +69,7 @@ class Signs final : public Strategy {
         loss_(loss_of(context.step)) {
     model_.to(context.device);
   }
-  static Mesh mesh_for(const Spec&, const MeshRequest& request) {
+  static StepPlan plan_for(const Spec&, const MeshRequest& request) {
     if (request.ranks > 1) throw penstock::config_error("--mode signs: several ranks; expected 1");
     return {};
   }
@@ -126,7 +126,7 @@ const Registered<StrategyKind> kSigns{
     {},
     "one rank, steps of the gradients' signs",
     [](const Spec&, const StrategyContext& context) { return std::make_unique<Signs>(context); },
-    {.mesh = Signs::mesh_for}};
+    {.plan = Signs::plan_for}};
 
 /// Each step moves each parameter by the learning rate against the sign of the running mean of its gradients (Bernstein
 /// et al. 2018, algorithm 2).

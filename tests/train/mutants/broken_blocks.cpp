@@ -22,7 +22,7 @@ void replace_block(const StrategyContext& context, size_t which,
 constexpr size_t kBlockAfterCut = 3;  // of lenet over two ranks: rank 0 has conv1 to fc1
 
 const auto kActivationScaled = mutant_of_pipeline(
-    "activation-scaled", "a stage multiplies what it receives", {}, [](const StrategyContext& context, Schedule&) {
+    "activation-scaled", "a stage multiplies what it receives", {}, [](const StrategyContext& context) {
       replace_block(context, kBlockAfterCut, [](Forward forward) -> Forward {
         return [forward = std::move(forward)](const torch::Tensor& x) { return forward(x * 1.001); };
       });
@@ -30,8 +30,7 @@ const auto kActivationScaled = mutant_of_pipeline(
 
 /// The buffer into which an activation is received is read before it has arrived. It then holds the one before.
 const auto kActivationStale = mutant_of_pipeline(
-    "activation-stale", "a stage reads an activation before it has arrived", {},
-    [](const StrategyContext& context, Schedule&) {
+    "activation-stale", "a stage reads an activation before it has arrived", {}, [](const StrategyContext& context) {
       replace_block(context, kBlockAfterCut, [](Forward forward) -> Forward {
         return [forward = std::move(forward), before = torch::Tensor()](const torch::Tensor& x) mutable {
           const bool has_before = before.defined() && before.sizes() == x.sizes();
@@ -45,7 +44,7 @@ const auto kActivationStale = mutant_of_pipeline(
 /// As if the second halves of backward took the factors of the micro-batch before.
 const auto kWrongWeightGradient = mutant_of_pipeline(
     "weight-gradient-of-another", "zero-bubble adds the weight gradient of the micro-batch before",
-    {.name = "zero-bubble"}, [](const StrategyContext& context, Schedule&) {
+    {.name = "zero-bubble"}, [](const StrategyContext& context) {
       const auto parameters = context.model.parameters();
       auto weight = parameters[parameters.size() - 2];  // of the last layer
       weight.register_hook([before = std::make_shared<torch::Tensor>()](const torch::Tensor& gradient) {
@@ -59,7 +58,7 @@ const auto kWrongWeightGradient = mutant_of_pipeline(
 /// Nobody sees it who makes the gradients of each micro-batch alone, as taps do.
 const auto kFactorsLost = mutant_of_pipeline(
     "factors-lost", "weight gradients that micro-batches make together lack the first two", {},
-    [](const StrategyContext& context, Schedule&) {
+    [](const StrategyContext& context) {
       replace_block(context, kBlockAfterCut, [](Forward forward) -> Forward {
         return [forward = std::move(forward), backwards = std::make_shared<int>(0)](const torch::Tensor& x) {
           auto y = forward(x);
@@ -77,7 +76,7 @@ const auto kFactorsLost = mutant_of_pipeline(
 /// The second forward of some rows draws other random numbers than the first.
 const auto kOtherDraws =
     mutant_of_pipeline("recompute-draws-others", "a forward that is run again drops other elements",
-                       {.recompute = Recompute::kAlways}, [](const StrategyContext& context, Schedule&) {
+                       {.recompute = Recompute::kAlways}, [](const StrategyContext& context) {
                          context.model.wrap_blocks([](size_t, Forward forward) -> Forward {
                            return [forward = std::move(forward)](const torch::Tensor& x) {
                              const BatchRows* rows = RowScope::rows();

@@ -34,7 +34,7 @@ class BucketLeftOut final : public OrderedBuckets {
 };
 Registered<StrategyKind> mutant_of_buckets(const char* name, const char* help, size_t left_out) {
   return mutant_of_parts(name, help, [left_out](auto& c) {
-    c.sync = [left_out](const SyncContext& sync) {
+    c.own.sync = [left_out](const SyncContext& sync) {
       const auto parameters = values(sync.trained);
       return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), sync.comm, sync.recorder,
                                              sync.backward_count, left_out);
@@ -69,15 +69,15 @@ class SummedTwice final : public OrderedBuckets {
   std::vector<Bucket> buckets_;
 };
 
-void accumulate(StepConfig& config) {
-  config.micro_batches = 2;
-  config.schedule = accumulation(2);
+void accumulate(BrokenMode& config) {
+  config.plan.schedule.micro_batches = 2;
+  config.plan.operations = PlacedSchedules{.placement = Placement(), .ranks = {accumulation(2)}, .micro_batches = 2};
 }
 
 const auto kSummedTwice = mutant_of_parts(
-    "summed-twice", "what an accumulated batch has so far is summed again with its rest", [](StepConfig& c) {
+    "summed-twice", "what an accumulated batch has so far is summed again with its rest", [](BrokenMode& c) {
       accumulate(c);
-      c.sync = [](const SyncContext& sync) {
+      c.own.sync = [](const SyncContext& sync) {
         const auto parameters = values(sync.trained);
         return std::make_unique<SummedTwice>(parameters, assign_buckets(bytes_of(parameters)), sync.comm,
                                              sync.recorder);
@@ -85,9 +85,9 @@ const auto kSummedTwice = mutant_of_parts(
     });
 
 const auto kMicroBatchTwice = mutant_of_parts(
-    "micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](StepConfig& c) {
+    "micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](BrokenMode& c) {
       accumulate(c);
-      for (auto& operation : c.schedule) operation.micro_batch = 0;
+      for (auto& operation : c.plan.operations->ranks.front()) operation.micro_batch = 0;
     });
 
 /// ZeRO's update without the gather.
@@ -108,9 +108,9 @@ class SliceNotGathered final : public Update {
   std::unique_ptr<Update> inner_;
 };
 const auto kSliceNotGathered = mutant_of_parts(
-    "slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](StepConfig& c) {
-      c.sharded.optimizer = true;
-      c.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
+    "slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](BrokenMode& c) {
+      c.plan.sharded.optimizer = true;
+      c.own.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
     });
 
 /// The sum of --exact, in which each shard is the next leaf of its rank's part of the tree.
@@ -131,27 +131,28 @@ const Registered<StrategyKind> kLeavesShifted{
     "leaves-shifted",
     {},
     "with --exact the shards of a rank are added in another order",
-    [](const Spec&, const StrategyContext& context) {
-      const Mesh mesh{.data = context.comm.world_size(), .shards = context.shards};
-      StepConfig config{.mesh = mesh};
-      config.sync = make_bucket_sync;
-      if (context.shards > 0) {
-        config.micro_batches = context.shards / config.mesh.data;
-        config.schedule = accumulation(config.micro_batches);
-        config.sync = [](const SyncContext& sync) { return std::make_unique<LeavesShifted>(sync); };
-      }
-      return std::make_unique<Engine>(context, config);
+    [](const Spec& spec, const StrategyContext& context) {
+      OwnParts own;
+      if (context.shards > 0) own.sync = [](const SyncContext& sync) { return std::make_unique<LeavesShifted>(sync); };
+      return std::make_unique<Engine>(context, plan_of(spec, request_of(context)), own);
     },
-    {.mesh =
+    {.plan =
          [](const Spec&, const MeshRequest& request) {
-           return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks, .shards = request.shards};
+           StepPlan plan{
+               .mesh = {.data = request.ranks > 0 ? request.ranks : request.default_ranks, .shards = request.shards},
+               .sums_gradients = true};
+           if (request.shards > 0) plan.schedule.micro_batches = request.shards / plan.mesh.data;
+           return plan;
          },
      .exact = StrategyKind::Exact::kAlways}};
 
 const auto kBackwardEarly = mutant_of_pipeline(
     "backward-early", "the last rank of a pipeline runs a backward before the forward whose activation it needs", {},
-    [](const StrategyContext& context, Schedule& schedule) {
-      if (context.comm.rank() + 1 == context.comm.world_size()) std::swap(schedule[0], schedule[1]);
+    [](const StrategyContext&) {},
+    [](StepPlan& plan) {
+      plan.operations = placed_schedules(plan);
+      auto& last = plan.operations->ranks.back();
+      std::swap(last[0], last[1]);
     });
 
 }  // namespace

@@ -31,27 +31,28 @@ class Wrapped : public Strategy {
 
 /// Registers `Mutant`, a Wrapped.
 template <class Mutant>
-Registered<StrategyKind> mutant(const char* name, const char* help, const char* mode,
-                                const EquivalenceGuarantee& promise = {.sees_whole_batches = false},
+Registered<StrategyKind> mutant(const char* name, const char* help, const char* mode, bool sees_whole_batches = false,
                                 StrategyKind::Exact exact = StrategyKind::Exact::kNever, bool keeps_average = true) {
   return {name,
           {},
           help,
           [mode](const Spec&, const StrategyContext& context) { return std::make_unique<Mutant>(mode, context); },
-          {.mesh =
-               [mode](const Spec&, const MeshRequest& request) {
-                 const Spec spec = parse_spec("mode", mode);
-                 return StrategyRegistry::entry(spec.name()).traits.mesh(spec, request);
+          {.plan =
+               [mode, sees_whole_batches](const Spec&, const MeshRequest& request) {
+                 StepPlan plan = plan_of(parse_spec("mode", mode), request);
+                 plan.is_complete = false;
+                 plan.syncs_batch_norm = sees_whole_batches;  // what it promises, whatever it does
+                 return plan;
                },
-           .promise = [promise](const Spec&, const Mesh&) { return promise; },
            .exact = exact,
            .keeps_average = keeps_average}};
 }
 
-const auto kControl = mutant<Wrapped>("control", "ddp as it is", "ddp(sync-bn=true)", {.sees_whole_batches = true});
+const auto kControl = mutant<Wrapped>("control", "ddp as it is", "ddp(sync-bn=true)", /*sees_whole_batches=*/true);
 
-const auto kWithoutAverage = mutant<Wrapped>("without-average", "ddp as it is, by a mode that cannot average weights",
-                                             "ddp", {}, StrategyKind::Exact::kNever, /*keeps_average=*/false);
+const auto kWithoutAverage =
+    mutant<Wrapped>("without-average", "ddp as it is, by a mode that cannot average weights", "ddp",
+                    /*sees_whole_batches=*/true, StrategyKind::Exact::kNever, /*keeps_average=*/false);
 
 class DivisionForgotten final : public Wrapped {
  public:
@@ -93,14 +94,14 @@ class StaleBuffers final : public Wrapped {
   Model& model_;
 };
 const auto kStaleBuffers = mutant<StaleBuffers>("stale-buffers", "BatchNorm's running statistics stay as they are",
-                                                "ddp(sync-bn=true)", {.sees_whole_batches = true});
+                                                "ddp(sync-bn=true)", /*sees_whole_batches=*/true);
 
 const auto kStaleShardBuffers =
     mutant<StaleBuffers>("stale-shard-buffers", "with --exact the statistics of the shards are left out", "ddp",
-                         {.sees_whole_batches = false}, StrategyKind::Exact::kAlways);
+                         /*sees_whole_batches=*/false, StrategyKind::Exact::kAlways);
 
 const auto kNormsNotSynced =
-    mutant<Wrapped>("norms-not-synced", "BatchNorm sees the rows of a rank alone", "ddp", {.sees_whole_batches = true});
+    mutant<Wrapped>("norms-not-synced", "BatchNorm sees the rows of a rank alone", "ddp", /*sees_whole_batches=*/true);
 
 class MomentumLost final : public Wrapped {
  public:
@@ -144,7 +145,7 @@ class NoLookAhead final : public Wrapped {
   }
 };
 const auto kNoLookAhead = mutant<NoLookAhead>("no-look-ahead", "sgd with nesterov=true does not look ahead",
-                                              "ddp(sync-bn=true)", {.sees_whole_batches = true});
+                                              "ddp(sync-bn=true)", /*sees_whole_batches=*/true);
 
 /// Each rank puts its own buffers back after those of rank 0 have come.
 class BuffersOfEach final : public Wrapped {

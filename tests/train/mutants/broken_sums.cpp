@@ -34,8 +34,8 @@ class BrokenSum : public GradientSync {
 
 template <class Mutant>
 Registered<StrategyKind> mutant_of_sum(const char* name, const char* help) {
-  return mutant_of_parts(name, help, [](StepConfig& config) {
-    config.sync = [](const SyncContext& sync) { return std::make_unique<Mutant>(sync); };
+  return mutant_of_parts(name, help, [](BrokenMode& config) {
+    config.own.sync = [](const SyncContext& sync) { return std::make_unique<Mutant>(sync); };
   });
 }
 
@@ -135,33 +135,33 @@ class SliceShifted final : public Update {
   std::unique_ptr<Update> inner_;
 };
 const auto kSliceShifted = mutant_of_parts(
-    "slice-shifted", "the update of a slice takes gradients that begin one element later", [](StepConfig& c) {
-      c.sharded.optimizer = true;
-      c.update = [](const UpdateContext& context) { return std::make_unique<SliceShifted>(context); };
+    "slice-shifted", "the update of a slice takes gradients that begin one element later", [](BrokenMode& c) {
+      c.plan.sharded.optimizer = true;
+      c.own.update = [](const UpdateContext& context) { return std::make_unique<SliceShifted>(context); };
     });
 
 const auto kDecayOfAnother = mutant_of_parts(
-    "decay-of-another", "the update of a slice has the weight decay of the parameter before", [](StepConfig& c) {
-      c.sharded.optimizer = true;
-      c.update = [](UpdateContext context) {
+    "decay-of-another", "the update of a slice has the weight decay of the parameter before", [](BrokenMode& c) {
+      c.plan.sharded.optimizer = true;
+      c.own.update = [](UpdateContext context) {
         std::rotate(context.weight_decays.begin(), context.weight_decays.end() - 1, context.weight_decays.end());
         return ShardedState({.optimizer = true}).make_update(context);
       };
     });
 
 const auto kRateOfAnotherGroup = mutant_of_parts(
-    "rate-of-another-group", "the last parameter has the learning rate of another group", [](StepConfig& c) {
-      c.update = [](UpdateContext context) {
+    "rate-of-another-group", "the last parameter has the learning rate of another group", [](BrokenMode& c) {
+      c.own.update = [](UpdateContext context) {
         context.rate_factors.back() = 10;
         return make_whole_update(context);
       };
     });
 
 const auto kBackwardDropped = mutant_of_parts(
-    "backward-dropped", "the second micro-batch of an accumulated batch has no backward", [](StepConfig& c) {
-      c.micro_batches = 2;
-      c.schedule = accumulation(2);
-      c.schedule.pop_back();
+    "backward-dropped", "the second micro-batch of an accumulated batch has no backward", [](BrokenMode& c) {
+      c.plan.schedule.micro_batches = 2;
+      c.plan.operations = PlacedSchedules{.placement = Placement(), .ranks = {accumulation(2)}, .micro_batches = 2};
+      c.plan.operations->ranks.front().pop_back();
     });
 
 /// The store of zero(stage=3), with a mistake where the parameters of the second block have come.
@@ -192,15 +192,15 @@ class BrokenStore : public ParameterStore {
 
 template <class Mutant>
 Registered<StrategyKind> mutant_of_store(const char* name, const char* help) {
-  return mutant_of_parts(name, help, [](StepConfig& c) {
+  return mutant_of_parts(name, help, [](BrokenMode& c) {
     const auto state =
         std::make_shared<ShardedState>(ShardedKinds{.parameters = true, .gradients = true, .optimizer = true});
-    c.sharded = {.parameters = true, .gradients = true, .optimizer = true};
-    c.store = [state](const ModelPart& part, Comm& comm, Recorder& recorder) {
+    c.plan.sharded = {.parameters = true, .gradients = true, .optimizer = true};
+    c.own.store = [state](const ModelPart& part, Comm& comm, Recorder& recorder) {
       return std::make_shared<Mutant>(part, state->make_store(part, comm, recorder, {}));
     };
-    c.update = [state](const UpdateContext& context) { return state->make_update(context); };
-    c.sync = [state](const SyncContext&) { return make_shard_sync(state->parameters()); };
+    c.own.update = [state](const UpdateContext& context) { return state->make_update(context); };
+    c.own.sync = [state](const SyncContext&) { return make_shard_sync(state->parameters()); };
   });
 }
 

@@ -6,60 +6,58 @@
 
 #include "train/nn/model.h"
 #include "train/parallel/engine/engine.h"
-#include "train/parallel/pipeline/stage_cuts.h"
 #include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock::detail {
 
+/// A plan, and what computes something else than it says.
+struct BrokenMode {
+  StepPlan plan;
+  OwnParts own = {};
+};
+
 /// Registers a mode of copies of the whole model.
-inline Registered<StrategyKind> mutant_of_parts(
-    const char* name, const char* help, const std::function<void(StepConfig&)>& choose,
-    const std::function<void(const StrategyContext&)>& prepare = [](const StrategyContext&) {}) {
+inline Registered<StrategyKind> mutant_of_parts(const char* name, const char* help,
+                                                const std::function<void(BrokenMode&)>& choose) {
+  const auto chosen = [choose](const MeshRequest& request) {
+    BrokenMode mutant{.plan = {.sums_gradients = true}};
+    mutant.plan.mesh.data = request.ranks > 0 ? request.ranks : request.default_ranks;
+    choose(mutant);
+    return mutant;
+  };
   return {name,
           {},
           help,
-          [choose, prepare](const Spec&, const StrategyContext& context) {
-            const Mesh mesh{.data = context.comm.world_size()};
-            StepConfig config{.mesh = mesh};
-            config.sync = make_bucket_sync;
-            choose(config);
-            prepare(context);
-            return std::make_unique<Engine>(context, config);
+          [chosen](const Spec&, const StrategyContext& context) {
+            const BrokenMode mutant = chosen(request_of(context));
+            return std::make_unique<Engine>(context, mutant.plan, mutant.own);
           },
-          {.mesh =
-               [](const Spec&, const MeshRequest& request) {
-                 return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks};
-               },
+          {.plan = [chosen](const Spec&, const MeshRequest& request) { return chosen(request).plan; },
            .keeps_average = true}};
 }
 
-/// The same of a pipeline of four micro-batches. `prepare` may change the model before it is cut, and this rank's
-/// schedule.
+/// The same of a pipeline of four micro-batches. `prepare` may change the model before it is cut, `change` the
+/// operations.
 inline Registered<StrategyKind> mutant_of_pipeline(
-    const char* name, const char* help, const SchedulePlan& plan,
-    const std::function<void(const StrategyContext&, Schedule&)>& prepare) {
-  return {name,
-          {},
-          help,
-          [plan, prepare](const Spec&, const StrategyContext& context) {
-            const int ranks = context.comm.world_size();
-            SchedulePlan own = plan;
-            own.ranks = ranks;
-            own.micro_batches = 4;
-            StepConfig config{.mesh = {.pipe = ranks}, .micro_batches = own.micro_batches};
-            config.placement = Placement::loop(ranks, 1);
-            config.ranges =
-                balanced(context.model.blocks().size(), static_cast<size_t>(ranks), part_parameters(context.model));
-            config.schedule = schedules_of(own)[static_cast<size_t>(context.comm.rank())];
-            prepare(context, config.schedule);
-            return std::make_unique<Engine>(context, config);
-          },
-          {.mesh =
-               [](const Spec&, const MeshRequest& request) {
-                 return Mesh{.pipe = request.ranks > 0 ? request.ranks : request.default_ranks};
-               },
-           .promise = [](const Spec&, const Mesh&) { return EquivalenceGuarantee{.sees_whole_batches = false}; },
-           .keeps_average = true}};
+    const char* name, const char* help, const SchedulePlan& schedule,
+    const std::function<void(const StrategyContext&)>& prepare,
+    const std::function<void(StepPlan&)>& change = [](StepPlan&) {}) {
+  const auto planned = [schedule, change](const MeshRequest& request) {
+    StepPlan plan{.schedule = schedule};
+    plan.mesh.pipe = plan.schedule.ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
+    plan.schedule.micro_batches = 4;
+    change(plan);
+    return plan;
+  };
+  return {
+      name,
+      {},
+      help,
+      [planned, prepare](const Spec&, const StrategyContext& context) {
+        prepare(context);
+        return std::make_unique<Engine>(context, planned(request_of(context)));
+      },
+      {.plan = [planned](const Spec&, const MeshRequest& request) { return planned(request); }, .keeps_average = true}};
 }
 
 }  // namespace penstock::detail

@@ -90,14 +90,13 @@ TEST(SyncedNormsTest, ABatchOfOneRowHasTheStatisticsOfSingle) {
 
 TEST(SyncedNormsTest, ALayerThatCannotBeSyncedAndAccumulateAreRefused) {
   const TinyNorm model;
-  const auto spec = parse_spec("mode", "ddp(sync-bn=true)");
-  const auto& traits = StrategyRegistry::entry("ddp").traits;
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { traits.check_model(spec, model, Mesh{.data = 2}); }),
+  const auto plan = [](const char* mode) { return plan_of(parse_spec("mode", mode), {.ranks = 2}); };
+  const auto facts = detail::facts_of(model);
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { detail::fitted(plan("ddp(sync-bn=true)"), facts); }),
             "--mode ddp: sync-bn is true, but norm is a BatchNorm of LibTorch, which sees one rank alone; expected "
             "penstock::BatchNorm2d (train/nn/batch_norm.h)");
-  traits.check_model(parse_spec("mode", "ddp"), model, Mesh{.data = 2});
-  EXPECT_EQ(message_of(ErrorKind::kConfig,
-                       [&] { traits.mesh(parse_spec("mode", "ddp(sync-bn=true,accumulate=2)"), {.ranks = 2}); }),
+  EXPECT_EQ(detail::fitted(plan("ddp"), facts), plan("ddp"));
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { plan("ddp(sync-bn=true,accumulate=2)"); }),
             "--mode ddp: sync-bn is true and accumulate is 2; expected one of them: BatchNorm would see a micro-batch "
             "of all ranks, not the batch");
 }

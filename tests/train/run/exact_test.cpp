@@ -357,10 +357,8 @@ TEST(ExactTest, ThreadsThatWouldShareRandomNumbersAreRefused) {
 
 TEST(ExactTest, ModesSayWhichShardsTheyCannotDivide) {
   const auto mesh_error = [](const std::string& text, int ranks) {
-    const Spec spec = parse_spec("mode", text);
-    const auto& mode = StrategyRegistry::entry(spec.name());
     return message_of(ErrorKind::kConfig, [&] {
-      mode.traits.mesh(spec.with_keys(mode.keys), {.ranks = ranks, .batch_size = 16, .shards = kShards, .gpus = 0});
+      plan_of(parse_spec("mode", text), {.ranks = ranks, .batch_size = 16, .shards = kShards, .gpus = 0});
     });
   };
   EXPECT_EQ(mesh_error("ddp", 3), "--mode ddp: 3 ranks with --exact 8; expected a number of ranks that divides 8");

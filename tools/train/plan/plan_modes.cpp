@@ -37,18 +37,16 @@ Plan plan_of(const PlanOptions& options, const std::string& mode, int ranks) {
   TrainOptions train = options.train;
   train.mode = mode;
   World world;
-  world.mesh = mesh_of(train, ranks, torch::kCPU, ranks);
+  world.plan = plan_of(train, ranks, torch::kCPU, ranks);
   world.ranks_sharing_cores = world.local_world_size = ranks;
-  if (train.batch_size < world.mesh.data)
-    throw config_error(concat("--batch-size is ", train.batch_size, "; expected ", world.mesh.data, " or more"));
+  if (train.batch_size < world.plan.mesh.data)
+    throw config_error(concat("--batch-size is ", train.batch_size, "; expected ", world.plan.mesh.data, " or more"));
   resolve_threads(train, world, torch::kCPU);
   const auto optimizer = make_optimizer(
       {.parameters = {},
        .options = {.learning_rate = 0, .momentum = train.momentum, .weight_decay = 0, .spec = train.optimizer.text()}});
-  const Spec& spec = *train.mode;
   return {{.mode = mode, .ranks = ranks, .threads = train.threads, .workers = train.workers},
-          {.spec = spec.with_keys(StrategyRegistry::entry(spec.name()).keys),
-           .mesh = world.mesh,
+          {.plan = world.plan,
            .batch_size = train.batch_size,
            .threads = train.threads,
            .workers = train.workers,
@@ -87,7 +85,7 @@ std::vector<Plan> plans_of(const PlanOptions& options, const Log& log) {
 void check_rows(std::vector<Plan>& plans, const PlanOptions& options, const Setup& setup, const Log& log) {
   std::erase_if(plans, [&](const Plan& plan) {
     try {
-      problem_of_single_rows(setup, plan.planned.spec, plan.planned.mesh);
+      problem_of_single_rows(setup, parse_spec("mode", plan.row.mode), plan.planned.plan);
       return false;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kConfig) throw;
@@ -102,20 +100,22 @@ void check_rows(std::vector<Plan>& plans, const PlanOptions& options, const Setu
 
 /// What the predictions need. Of more micro-batches than four, four tell as much.
 PlanNeeds needs_of(const std::vector<Plan>& plans, const Model& model) {
+  const auto facts = detail::facts_of(model);
   constexpr int kMostMicroBatches = 4;
   PlanNeeds needs;
   auto& [passes, compressions] = needs;
   for (const auto& [row, planned] : plans) {
-    const auto shape = detail::shape_of_step(planned, model, nullptr);
+    const auto shape = detail::shape_of_step(planned, facts, nullptr);
     if (!shape) continue;
-    const bool compresses = !shape->compression.name.empty();
-    if (compresses && std::find(compressions.begin(), compressions.end(), shape->compression) == compressions.end())
-      compressions.push_back(shape->compression);
+    const auto& compression = shape->plan.compression;
+    if (!compression.name.empty() &&
+        std::find(compressions.begin(), compressions.end(), compression) == compressions.end())
+      compressions.push_back(compression);
     if (!planned.emulation.learns()) continue;
     const auto kind = shape->pass_kind(planned.threads);
     const detail::PassRequest request{.rows = shape->rows,
                                       .threads = kind.threads,
-                                      .micro_batches = std::min(shape->micro_batches, kMostMicroBatches),
+                                      .micro_batches = std::min(shape->plan.schedule.micro_batches, kMostMicroBatches),
                                       .splits = kind.splits,
                                       .syncs = kind.syncs};
     const auto known = std::find_if(passes.begin(), passes.end(), [&](const auto& one) {
@@ -144,18 +144,18 @@ TrainOptions options_of_setup(const PlanOptions& options) {
 
 void predict_all(std::vector<Plan>& plans, const PlanOptions& options, const Setup& setup,
                  const detail::MachineCosts& costs) {
-  const auto parameters = detail::facts_of(*setup.model);
+  const auto facts = detail::facts_of(*setup.model);
   for (auto& [row, planned] : plans) {
     if (planned.emulation.learns())
-      planned.evaluated_rows = evaluated_rows(setup, planned.batch_size, planned.mesh.data);
-    const auto shape = detail::shape_of_step(planned, *setup.model, &costs);
+      planned.evaluated_rows = evaluated_rows(setup, planned.batch_size, planned.plan.mesh.data);
+    const auto shape = detail::shape_of_step(planned, facts, &costs);
     if (!shape) {
       std::cerr << concat("plan-modes: no prediction of ", row.mode, " with ", count_text(row.ranks, "rank"), ": ",
                           detail::why_unpredictable(planned))
                 << std::endl;
       continue;
     }
-    row.prediction = detail::predict(planned, *shape, costs, parameters);
+    row.prediction = detail::predict(planned, *shape, costs, facts.parameters);
     row.fits = !options.memory_bytes || fullest_rank_bytes(*row.prediction) <= *options.memory_bytes;
   }
   std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {

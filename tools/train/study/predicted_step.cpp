@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/spec.h"
-#include "train/parallel/strategy/schedule.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 namespace {
@@ -14,9 +14,8 @@ constexpr double kLastBucketBytes = 1 << 20;  // as buckets of gradients are cut
 /// One mode over some ranks.
 class Formula {
  public:
-  Formula(const Spec& spec, int ranks, const StepParts& single, const StepParts& own,
-          const std::optional<NetworkModel>& net)
-      : spec_(spec), ranks_(ranks), single_(single), own_(own), net_(net) {}
+  Formula(const StepPlan& plan, const StepParts& single, const StepParts& own, const std::optional<NetworkModel>& net)
+      : plan_(plan), ranks_(plan.mesh.size()), single_(single), own_(own), net_(net) {}
 
   /// One rank, whose rows are divided by replicas.
   double of_replicas() const {
@@ -27,28 +26,31 @@ class Formula {
     return fixed() + single_.load + single_.optimizer + share * compute() + copies;
   }
 
-  /// Every rank holds the model. `compression`: of the bytes of gradients.
-  double of_copies(double compression, bool slices_update) const {
-    const double copies = ranks_, accumulate = spec_.get("accumulate", 1);
+  /// Every rank holds the model.
+  double of_copies() const {
+    const double copies = ranks_, accumulate = plan_.schedule.micro_batches;
+    const double compression = plan_.compression.name == "fp16" ? 0.5 : 1;  // of the bytes of gradients
+    const bool slices_update = plan_.sharded.optimizer;
     const double slower = slowdown(ranks_), work = slower / copies;
     const double update = single_.optimizer * slower / (slices_update ? copies : 1);
-    const double exposed = spec_.has("local-steps") ? meeting_ms(copies) / spec_.get("local-steps", 1)
-                                                    : exposed_ms(own_.parameter_bytes * compression, copies,
-                                                                 work * single_.backward / accumulate);
+    const double exposed =
+        plan_.local ? meeting_ms(copies) / plan_.local->count
+                    : exposed_ms(own_.parameter_bytes * compression, copies, work * single_.backward / accumulate);
     const double gathers = slices_update ? transfer_ms(own_.parameter_bytes * (copies - 1) / copies, copies - 1) : 0;
     return fixed() + single_.load / copies + work * compute() + update + exposed + gathers;
   }
 
-  double of_parts(bool takes_turns) const {
-    const double copies = takes_turns ? 1 : spec_.get("data", 1), parts = ranks_ / copies;
+  double of_parts() const {
+    const bool takes_turns = plan_.mode == "mp";
+    const double copies = plan_.mesh.data, parts = plan_.mesh.pipe;
     const double slower = slowdown(takes_turns ? 1 : ranks_);
-    const double recomputed = spec_.get("recompute", "never") == "never" ? 1 : 4.0 / 3;
+    const double recomputed = plan_.schedule.recompute == detail::Recompute::kNever ? 1 : 4.0 / 3;
     const double work = recomputed * slower * compute() / (ranks_ * (1 - own_.predicted_bubble));
     const double update = slower * single_.optimizer / parts;
     const double one = transfer_ms(own_.activation_bytes, 1);
     // Messages of gpipe are under way while the next micro-batch is computed, except where the pipeline fills and
     // drains; in 1f1b each rank waits for the round trip of one micro-batch before it can begin the next.
-    const auto known = ScheduleRegistry::entries().find(spec_.get("schedule", "1f1b"));  // a file is not there
+    const auto known = ScheduleRegistry::entries().find(plan_.schedule.name);  // a file is not there
     const bool hides =
         takes_turns || (known != ScheduleRegistry::entries().end() && known->second.traits.hides_messages);
     const double messages = one * (hides ? 2 * (parts - 1) : own_.micro_batches + parts - 1);
@@ -84,7 +86,7 @@ class Formula {
     return transfer_ms(2 * (copies - 1) / copies * own_.parameter_bytes, 2 * (copies - 1));
   }
 
-  const Spec& spec_;
+  const StepPlan& plan_;
   int ranks_;
   const StepParts &single_, &own_;
   const std::optional<NetworkModel>& net_;
@@ -95,16 +97,15 @@ class Formula {
 std::optional<double> predicted_step_ms(const std::string& mode, int ranks, const StepParts& single,
                                         const StepParts& own, const std::optional<NetworkModel>& net) {
   const Spec spec = parse_spec("mode", mode);
-  const Formula formula(spec, ranks, single, own, net);
-  const std::string& name = spec.name();
-  if (name == "single") return single.total();
-  if (name == "dp") return formula.of_replicas();
-  if (name == "pipeline" && spec.get("zero", 0) > 0) return std::nullopt;
-  if (name == "mp" || name == "pipeline") return formula.of_parts(/*takes_turns=*/name == "mp");
-  if (name != "ddp" && name != "zero") return std::nullopt;
-  const std::string compression = spec.get("compress", "");
-  if (compression == "powersgd" || spec.get("stage", 1) == 3 || spec.get("sync-bn", false)) return std::nullopt;
-  return formula.of_copies(compression == "fp16" ? 0.5 : 1, /*slices_update=*/name == "zero");
+  if (spec.name() == "single") return single.total();
+  if (!StrategyRegistry::entries().contains(spec.name())) return std::nullopt;
+  const StepPlan plan = plan_of(spec, {.ranks = ranks});
+  const Formula formula(plan, single, own, net);
+  if (!plan.is_complete || plan.compression.name == "powersgd" || plan.sharded.parameters || plan.syncs_batch_norm)
+    return std::nullopt;
+  if (!plan.replicas.empty()) return formula.of_replicas();
+  if (!plan.has_stages()) return formula.of_copies();
+  return plan.sharded.optimizer ? std::nullopt : std::optional(formula.of_parts());
 }
 
 std::vector<std::string> prediction_notes() {

@@ -3,35 +3,21 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "train/comm/emulation.h"
 #include "train/parallel/engine/step_runner.h"
-#include "train/parallel/strategy/schedule.h"
 
 namespace penstock::detail {
 
-/// What is emulated, and how the mode divides it.
-struct EmulatedWork {
-  int64_t step_ns = 0;  ///< Forward, backward and update of a whole batch of all ranks, on one device.
-  int64_t shares = 1;   ///< Copies of the model, in ranks and replicas, that divide the rows of a batch.
-  int micro_batches = 1;
-  int rank = 0;  ///< Along the pipe axis.
-  Placement placement = Placement();
-  Schedule schedule = {};
-  std::vector<BlockRange> chunks = {};  ///< What this rank holds, as ModelPart has it.
-  /// Bytes that one device sends and receives to bring replicas the parameters, and as many to collect their gradients.
-  int64_t replica_bytes = 0;
-  std::optional<NetworkModel> net = {};  ///< Over which these go; none: they take no time.
-};
-
-/// How long a rank waits in place of this operation. The model has `block_count` blocks. Rows take equally long, and so
-/// do blocks (blocks of a ResNet do, to a third): a third of that is forward, a third the gradient of the input and a
-/// third that of the parameters, in which the update is included; a forward that is run again takes another third. A
-/// micro-batch takes the same time if it is not full.
-int64_t operation_ns(const EmulatedWork& work, size_t block_count, const Operation& operation);
+/// How long a rank waits in place of an operation on these blocks, of `block_count` that the model has. `step_ns`: of
+/// forward, backward and update of a whole batch of all ranks, on one device. Rows take equally long, and so do blocks
+/// (blocks of a ResNet do, to a third): a third of that is forward, a third the gradient of the input and a third that
+/// of the parameters, in which the update is included; a forward that is run again takes another third. A micro-batch
+/// takes the same time if it is not full.
+int64_t operation_ns(int64_t step_ns, const StepPlan& plan, const BlockRange& blocks, size_t block_count,
+                     const Operation& operation);
 
 /// Waits where the mode would compute, in the order of its schedule, so that ranks wait for each other's messages as in
 /// a real step. Sends what a real step sends: activations and gradients of parts with their true sizes, and sums of
@@ -50,7 +36,10 @@ class EmulatedStep final : public StepRunner {
   std::string capture_obstacle() const override { return "an emulated step computes nothing"; }
 
  private:
-  int part_of(const Operation& operation) const { return work_.placement.part_of(work_.rank, operation.chunk); }
+  int part_of(const Operation& operation) const { return parts_.placement.part_of(parts_.pipe_rank, operation.chunk); }
+  const BlockRange& blocks_of(const Operation& operation) const {
+    return parts_.part.chunks()[static_cast<size_t>(operation.chunk)];
+  }
   void run(const DeviceBatch& batch);
   void copy_to_replicas();
   void forward(const DeviceBatch& batch, const Operation& operation, int64_t rows);
@@ -60,15 +49,12 @@ class EmulatedStep final : public StepRunner {
   torch::Tensor output_like(size_t chunk, int64_t rows) const;
   torch::Tensor& input_of(const Operation& operation);
 
-  ModelPart& part_;
-  StageLink& link_;
-  Update& update_;
-  GradientSync& sync_;
-  torch::Device device_;
-  Recorder& recorder_;
+  const StepParts parts_;
   std::unique_ptr<StepRunner> real_;
   bool has_copies_;  // gradients are summed over the data axis
-  EmulatedWork work_;
+  Emulation emulation_;
+  /// That one device sends and receives to bring replicas the parameters, and as many to collect their gradients.
+  int64_t replica_bytes_ = 0;
   std::vector<std::vector<int64_t>> output_sizes_;  // one entry per chunk, without the rows; empty: not known yet
   torch::TensorOptions output_options_;
   std::vector<torch::Tensor> inputs_;  // by chunk and micro-batch: what arrived, for the sizes of its gradient

@@ -1,17 +1,15 @@
 // Engine: puts a rank's parts together, and keeps their order in a step.
 #include "train/parallel/engine/engine.h"
 
+#include <torch/cuda.h>
+
 #include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "train/nn/layers.h"
 #include "train/nn/model.h"
-#include "train/parallel/engine/emulated_step.h"
-#include "train/parallel/engine/schedule_runner.h"
-#include "train/parallel/exact/micro_shards.h"
-#include "train/parallel/replicas/replicas.h"
-#include "train/parallel/sync/deferred_batch_norm.h"
+#include "train/parallel/pipeline/schedule_file.h"
 #include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
@@ -47,50 +45,36 @@ std::unique_ptr<Comm> pipe_axis(Comm& world, const Mesh& mesh) {
 }
 
 /// What this rank holds.
-std::vector<BlockRange> ranges_of(const StepConfig& config, const Model& model, int rank) {
-  if (config.ranges.empty()) return {{0, model.blocks().size()}};
+std::vector<BlockRange> ranges_of(const StepPlan& plan, const Placement& placement, const Model& model, int rank) {
+  if (plan.stages.empty()) return {{0, model.blocks().size()}};
   std::vector<BlockRange> own;
-  for (const int part : config.placement.parts_of(config.mesh.pipe_rank(rank)))
-    own.push_back(config.ranges[static_cast<size_t>(part)]);
+  for (const int part : placement.parts_of(plan.mesh.pipe_rank(rank)))
+    own.push_back(plan.stages[static_cast<size_t>(part)]);
   return own;
-}
-
-std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const StrategyContext& context) {
-  const auto& config = parts.config;
-  if (config.defers_batch_norm) return std::make_unique<DeferredBatchNorm>(context.model, parts.part, parts.data);
-  if (config.mesh.shards == 0) return std::make_unique<MicroBatchObserver>();
-  const bool shares_generator =
-      config.replicas != nullptr || (parts.device.is_cpu() && context.comm.backend() == "threads");
-  return std::make_unique<MicroShards>(parts.part, parts.data, config.replicas.get(), config.mesh.shards, context.seed,
-                                       parts.device, shares_generator);
-}
-
-/// A ScheduleRunner; with an emulation whose steps are not real an EmulatedStep in its place. With Mesh::shards its
-/// micro-batches are MicroShards.
-std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const StrategyContext& context) {
-  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), context.step, context.seed);
-  if (context.emulation.learns()) return real;
-  return std::make_unique<EmulatedStep>(parts, context.emulation, std::move(real));
 }
 
 }  // namespace
 
-Engine::Engine(const StrategyContext& context, const StepConfig& config)
-    : config_(config),
+Engine::Engine(const StrategyContext& context, const StepPlan& plan, OwnParts own)
+    : measured_(measured(context, fitted(plan, facts_of(context.model)))),
+      plan_(measured_.plan),
+      placed_(placed_schedules(plan_)),
+      makers_(plan_, std::move(own), context),
       model_(context.model),
       device_(context.device),
       skips_overflows_(context.step.skips_overflows && context.emulation.learns()),
       leaves_out_single_rows_(context.step.leaves_out_single_rows),
       world_(context.comm),
-      data_comm_(data_axis(world_, config.mesh)),
-      pipe_comm_(pipe_axis(world_, config.mesh)),
+      data_comm_(data_axis(world_, plan_.mesh)),
+      pipe_comm_(pipe_axis(world_, plan_.mesh)),
       data_(data_comm_ ? *data_comm_ : world_),
-      part_(context.model, ranges_of(config, context.model, world_.rank()), context.device,
+      part_(context.model, ranges_of(plan_, placed_.placement, context.model, world_.rank()), context.device,
             /*is_outline=*/context.weights != nullptr),
-      norms_(context.model, data_, context.recorder, config.syncs_batch_norm && data_.world_size() > 1),
-      link_(pipe_comm_ ? *pipe_comm_ : world_, config.placement, context.device, context.recorder,
-            config.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs, config.keeps_gradients) {
-  config_.steps_in_backward = config.steps_in_backward && context.emulation.learns();
+      norms_(context.model, data_, context.recorder, plan_.syncs_batch_norm && data_.world_size() > 1),
+      link_(pipe_comm_ ? *pipe_comm_ : world_, placed_.placement, context.device, context.recorder,
+            plan_.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs,
+            is_schedule_file(plan_.schedule.name)) {
+  plan_.steps_in_backward &= context.emulation.learns();
   for (const auto& item : context.model.named_parameters()) {
     if (!item.value().requires_grad()) continue;
     if (part_.holds(item.key())) places_.push_back(trained_count_);
@@ -101,27 +85,30 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
   std::vector<char> are_vectors;
   for (const auto& [name, parameter] : part_.trained())
     are_vectors.push_back(context.step.no_matrices.contains(name) ? 1 : 0);
-  update_ = config_.update(
+  update_ = makers_.make_update(
       {part_.trained(), data_, context.recorder, context.optimizer,
-       numbers_of(part_.trained(), context.rate_factors, 1), config_.steps_in_backward, config.mesh.shards > 0,
+       numbers_of(part_.trained(), context.rate_factors, 1), plan_.steps_in_backward, plan_.mesh.shards > 0,
        numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay), context.step.clip,
        [this, device = context.device](const torch::Tensor& numbers) { return sum_over_parts(numbers, device); },
        std::move(are_vectors)});
-  SyncContext sync{part_.trained(), data_, context.recorder, config.micro_batches};
-  if (config_.steps_in_backward) sync.on_bucket_reduced = [this](size_t bucket) { update_->step_bucket(bucket); };
-  sync_ = config_.sync(sync);
-  const StepParts parts{config_,
+  SyncContext sync{part_.trained(), data_, context.recorder, plan_.schedule.micro_batches};
+  if (plan_.steps_in_backward) sync.on_bucket_reduced = [this](size_t bucket) { update_->step_bucket(bucket); };
+  sync_ = makers_.make_sync(sync);
+  const StepParts parts{plan_,
+                        placed_.placement,
+                        placed_.ranks[static_cast<size_t>(plan_.mesh.pipe_rank(world_.rank()))],
                         part_,
                         link_,
                         *update_,
                         *sync_,
                         data_,
-                        config.mesh.pipe_rank(world_.rank()),
+                        plan_.mesh.pipe_rank(world_.rank()),
                         context.device,
                         context.recorder,
                         !norms_.empty(),
+                        makers_.replicas(),
                         context.taps};
-  runner_ = config_.runner ? config_.runner(parts, context) : make_step_runner(parts, context);
+  runner_ = makers_.make_runner(parts, context);
   average_ = std::make_unique<WeightAverage>(part_, context.step.keeps_average);
   state_ = std::make_unique<EngineState>(context.model, world_, parts, *average_);
 }
@@ -129,11 +116,11 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
 /// The weights of data rank 0, or those of the context.
 void Engine::take_weights(const StrategyContext& context) {
   if (!context.weights) broadcast(data_, part_.parameters());
-  if (config_.store) part_.keep_in(config_.store(part_, data_, context.recorder));
+  if (auto store = makers_.make_store(part_, data_, context.recorder)) part_.keep_in(std::move(store));
   if (!context.weights) return;
   context.weights([this](const std::string& name, const torch::Tensor& value) { part_.load(name, value); });
   world_.barrier();  // ranks that are threads draw from the same random numbers
-  if (!config_.store) broadcast(data_, part_.parameters());
+  if (part_.store() == nullptr) broadcast(data_, part_.parameters());
 }
 
 void Engine::average_weights(double decay, bool restarts) {
@@ -157,7 +144,7 @@ StepSums Engine::step(const DeviceBatch& batch) {
 /// Whether no rank or replica has more than one row; with ranks of their own shards (--shuffle rank-local), whether
 /// that may be so. With --exact the first shard has two rows where there are two.
 bool Engine::leaves_out_all(const DeviceBatch& batch) const {
-  const auto& mesh = config_.mesh;
+  const auto& mesh = plan_.mesh;
   const bool is_divided = mesh.shards == 0 && norms_.empty();
   return leaves_out_single_rows_ && batch.global_count <= (is_divided ? int64_t{mesh.data} * mesh.replicas : 1);
 }
@@ -172,7 +159,7 @@ bool Engine::overflows() {
 
 void Engine::compute_in(const Precision& precision) {
   penstock::compute_in(model_, precision);
-  if (config_.replicas) config_.replicas->compute_in(precision);
+  if (auto* replicas = makers_.replicas()) replicas->compute_in(precision);
 }
 
 std::string Engine::capture_obstacle() const {
@@ -185,7 +172,7 @@ std::string Engine::capture_obstacle() const {
 torch::Tensor Engine::sum_over_parts(const torch::Tensor& numbers, const torch::Device& device) {
   auto all = torch::zeros({trained_count_}, torch::dtype(torch::kFloat64).device(device));
   if (!places_.empty()) all.index_copy_(0, torch::tensor(places_).to(device), numbers.to(device));
-  if (config_.mesh.pipe > 1) (pipe_comm_ ? *pipe_comm_ : world_).all_reduce_sum(all)->wait();
+  if (plan_.mesh.pipe > 1) (pipe_comm_ ? *pipe_comm_ : world_).all_reduce_sum(all)->wait();
   return folded_sum(all);
 }
 
@@ -209,7 +196,7 @@ void Engine::update(const std::vector<torch::Tensor>& gradients) {
 
 std::vector<KindMemory> Engine::memory() const {
   return measured_memory(part_, *sync_, update_->optimizer().state(), values(average_->tensors()),
-                         values(update_->rank_local_state().common), config_.sharded, data_.world_size());
+                         values(update_->rank_local_state().common), plan_.sharded, data_.world_size());
 }
 
 torch::Tensor Engine::evaluate(DeviceBatch& batch) {
@@ -231,7 +218,8 @@ void Engine::agree_on_buffers() {
 }
 
 std::vector<ReplicaUse> Engine::replica_use() {
-  return config_.replicas ? config_.replicas->use() : std::vector<ReplicaUse>();
+  auto* replicas = makers_.replicas();
+  return replicas ? replicas->use() : std::vector<ReplicaUse>();
 }
 
 void Engine::for_each_state(const UseTensor& use) {
@@ -244,6 +232,17 @@ void Engine::load_state(const StateDict& state) {
   average_->show(false);
   update_->restart();
   left_out_ = state_->load(state);
+}
+
+MeshRequest request_of(const StrategyContext& context) {
+  return {.ranks = context.comm.world_size(),
+          .shards = context.shards,
+          .gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0,
+          .optimizer = context.optimizer.spec};
+}
+
+std::unique_ptr<Strategy> make_by_plan(const Spec& spec, const StrategyContext& context) {
+  return std::make_unique<Engine>(context, plan_of(spec, request_of(context)));
 }
 
 }  // namespace penstock::detail

@@ -11,8 +11,10 @@
 
 #include "train/parallel/engine/engine_state.h"
 #include "train/parallel/engine/memory_use.h"
-#include "train/parallel/engine/step_config.h"
+#include "train/parallel/engine/step_makers.h"
+#include "train/parallel/engine/step_text.h"
 #include "train/parallel/engine/weight_average.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/strategy/capturable_step.h"
 #include "train/parallel/sync/synced_batch_norm.h"
 
@@ -28,9 +30,9 @@ namespace penstock::detail {
 /// Padding rows never reach the model in training. A rank without any sample in a batch runs neither forward nor
 /// backward and adds zeros, so that BatchNorm's running statistics see samples only. BatchNorm is local: batch
 /// statistics are those of this rank's micro-batch, of a single row those of the places of its maps. See
-/// StepOptions::leaves_out_single_rows for maps of one place. With StepConfig::syncs_batch_norm they are those of the
+/// StepOptions::leaves_out_single_rows for maps of one place. With StepPlan::syncs_batch_norm they are those of the
 /// batch, and a rank without samples runs a batch of size 0 for the collectives in these layers. With
-/// StepConfig::defers_batch_norm the running statistics alone are those of the batch.
+/// StepPlan::defers_batch_norm the running statistics alone are those of the batch.
 ///
 /// With Mesh::shards the micro-batches of all ranks are these shards, and the bits of a step are the same in every mode
 /// and mesh: see MicroShards and make_tree_sync().
@@ -39,17 +41,18 @@ namespace penstock::detail {
 /// evaluate() after a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
 class Engine final : public Strategy, public CapturableStep {
  public:
-  /// Requires that `config.mesh` has as many ranks as there are.
-  Engine(const StrategyContext& context, const StepConfig& config);
+  /// Requires that `plan.mesh` has as many ranks as there are. Throws config_error for a model that the plan does not
+  /// fit. `own`: of a plug-in.
+  Engine(const StrategyContext& context, const StepPlan& plan, OwnParts own = {});
 
-  int data_rank() const override { return config_.mesh.data_rank(world_.rank()); }
-  int data_world_size() const override { return config_.mesh.data; }
-  std::string text() const override { return config_.text; }
-  int micro_batches() const override { return config_.micro_batches; }
-  int micro_batch_step() const override { return config_.micro_batch_step; }
-  double predicted_bubble() const override { return config_.bubble; }
+  int data_rank() const override { return plan_.mesh.data_rank(world_.rank()); }
+  int data_world_size() const override { return plan_.mesh.data; }
+  std::string text() const override { return step_text(measured_, model_, device_); }
+  int micro_batches() const override { return plan_.schedule.micro_batches; }
+  int micro_batch_step() const override { return detail::micro_batch_step(plan_); }
+  double predicted_bubble() const override { return bubble_of(plan_); }
   bool is_fed() const override { return part_.is_first(); }
-  int local_steps() const override { return config_.local_steps; }
+  int local_steps() const override { return plan_.local ? plan_.local->count : 1; }
   void meet() override { update_->meet(); }
   int most_alive() const override { return runner_->most_alive(); }
   int64_t activation_bytes() const override { return link_.activation_bytes(); }
@@ -81,7 +84,10 @@ class Engine final : public Strategy, public CapturableStep {
   torch::Tensor sum_over_parts(const torch::Tensor& numbers, const torch::Device& device);
   void agree_on_buffers();
 
-  StepConfig config_;
+  MeasuredPlan measured_;
+  StepPlan& plan_;
+  PlacedSchedules placed_;
+  StepMakers makers_;
   Model& model_;
   torch::Device device_;
   bool skips_overflows_, leaves_out_single_rows_;
@@ -101,5 +107,11 @@ class Engine final : public Strategy, public CapturableStep {
   bool are_buffers_agreed_ = false, evaluates_average_ = true;
   std::string left_out_;  // as left_out()
 };
+
+/// What the ranks of this context ask of a mode.
+MeshRequest request_of(const StrategyContext& context);
+
+/// The factory of a mode that is its plan.
+std::unique_ptr<Strategy> make_by_plan(const Spec& spec, const StrategyContext& context);
 
 }  // namespace penstock::detail

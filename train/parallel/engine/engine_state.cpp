@@ -56,12 +56,12 @@ NamedTensors EngineState::sizes() const {
 }
 
 int EngineState::holder_of(const std::string& tensor) const {
-  const auto& mesh = parts_.config.mesh;
-  const auto& ranges = parts_.config.ranges;
+  const auto& mesh = parts_.plan.mesh;
+  const auto& ranges = parts_.plan.stages;
   if (mesh.pipe == 1 || tensor.empty()) return 0;
   const size_t block = block_of(model_, tensor);
   const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return block < range.end; });
-  return mesh.rank(0, parts_.config.placement.rank_of(static_cast<int>(part - ranges.begin())));
+  return mesh.rank(0, parts_.placement.rank_of(static_cast<int>(part - ranges.begin())));
 }
 
 void EngineState::for_each_held(const UseTensor& use) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/nn/model.h"
-#include "train/parallel/engine/step_config.h"
+#include "train/parallel/engine/step_runner.h"
 #include "train/parallel/engine/weight_average.h"
 #include "train/parallel/strategy/strategy.h"
 

@@ -14,71 +14,61 @@ namespace penstock::detail {
 
 ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
                                const StepOptions& step, uint64_t seed)
-    : config_(parts.config),
-      part_(parts.part),
-      link_(parts.link),
-      update_(parts.update),
-      sync_(parts.sync),
-      rank_(parts.pipe_rank),
-      micro_batches_(config_.micro_batches),
-      device_(parts.device),
-      recorder_(parts.recorder),
-      spans_ranks_(parts.spans_ranks),
-      replicas_(config_.replicas.get()),
-      taps_(parts.taps),
+    : parts_(parts),
+      micro_batches_(parts.plan.schedule.micro_batches),
       observer_(std::move(observer)),
       loss_(loss_of(step)),
       leaves_out_single_rows_(step.leaves_out_single_rows),
       seed_(seed),
-      trained_(values(part_.trained())),
-      losses_(static_cast<size_t>(micro_batches_ * (replicas_ ? replicas_->count() : 1))),
-      alive_(part_.chunk_count() * static_cast<size_t>(micro_batches_)) {}
+      trained_(values(parts_.part.trained())),
+      losses_(static_cast<size_t>(micro_batches_ * (parts_.replicas ? parts_.replicas->count() : 1))),
+      alive_(parts_.part.chunk_count() * static_cast<size_t>(micro_batches_)) {}
 
 StepSums ScheduleRunner::compute_gradients(const DeviceBatch& given) {
   const DeviceBatch batch = without_single_row(given);
-  replicated_rows_ = config_.mesh.shards > 0 ? full_rows_of(given) : given.count;
-  sync_.begin();
+  replicated_rows_ = parts_.plan.mesh.shards > 0 ? full_rows_of(given) : given.count;
+  parts_.sync.begin();
   observer_->begin(batch);
-  auto sums = run(link_.with_targets(batch));
-  link_.finish();
-  recorder_.enter(Phase::kCommunication);
-  sync_.finish();
+  auto sums = run(parts_.link.with_targets(batch));
+  parts_.link.finish();
+  parts_.recorder.enter(Phase::kCommunication);
+  parts_.sync.finish();
   observer_->finish();
-  if (taps_) taps_->after_sum(part_.trained(), update_);
-  sums.compression_error = sync_.compression_error();
-  recorder_.mark(Phase::kCommunication);
+  if (parts_.taps) parts_.taps->after_sum(parts_.part.trained(), parts_.update);
+  sums.compression_error = parts_.sync.compression_error();
+  parts_.recorder.mark(Phase::kCommunication);
   return sums;
 }
 
 void ScheduleRunner::update() {
-  if (!config_.steps_in_backward) update_.step();
-  recorder_.mark(Phase::kOptimizer);
-  if (taps_) taps_->after_update(part_.trained(), update_);
-  update_.share();
-  if (taps_) taps_->after_share(part_.trained(), part_.buffers());
-  recorder_.mark(Phase::kCommunication);
+  if (!parts_.plan.steps_in_backward) parts_.update.step();
+  parts_.recorder.mark(Phase::kOptimizer);
+  if (parts_.taps) parts_.taps->after_update(parts_.part.trained(), parts_.update);
+  parts_.update.share();
+  if (parts_.taps) parts_.taps->after_share(parts_.part.trained(), parts_.part.buffers());
+  parts_.recorder.mark(Phase::kCommunication);
 }
 
 std::string ScheduleRunner::capture_obstacle() const {
-  if (part_.has_drops())
+  if (parts_.part.has_drops())
     return "the model drops a share of its inputs, by masks that the processor makes for every step; expected none";
-  if (config_.mesh.shards > 0) return "--exact computes the shards of a batch one by one; expected no --exact";
-  return config_.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
+  if (parts_.plan.mesh.shards > 0) return "--exact computes the shards of a batch one by one; expected no --exact";
+  return parts_.plan.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
 }
 
 StepSums ScheduleRunner::run(const DeviceBatch& batch) {
   StepSums sums;
   const auto last = last_of_chunks(batch);
   weight_gradients_.clear();
-  for (const auto& operation : config_.schedule) {
+  for (const auto& operation : parts_.schedule) {
     const Rows rows = rows_of(batch, operation.micro_batch);
     if (!runs(batch, rows)) continue;
     const bool is_backward = operation.kind != Operation::Kind::kForward;
-    if (is_backward) sync_.begin_backward(operation.micro_batch);
+    if (is_backward) parts_.sync.begin_backward(operation.micro_batch);
     if (is_backward)
       weight_gradients_.begin_backward(
-          config_.mesh.shards > 0 ||
-          (!sync_.defers_weight_gradients() && last[static_cast<size_t>(operation.chunk)] == &operation));
+          parts_.plan.mesh.shards > 0 ||
+          (!parts_.sync.defers_weight_gradients() && last[static_cast<size_t>(operation.chunk)] == &operation));
     switch (operation.kind) {
       case Operation::Kind::kForward:
         forward(batch, operation, rows);
@@ -91,24 +81,24 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
         weight_gradient(batch, operation, rows);
         break;
     }
-    if (is_backward) sync_.end_backward();
+    if (is_backward) parts_.sync.end_backward();
   }
   if (!weight_gradients_.empty()) {
-    recorder_.enter(Phase::kBackward);
+    parts_.recorder.enter(Phase::kBackward);
     weight_gradients_.finish();
-    recorder_.mark(Phase::kBackward);
+    parts_.recorder.mark(Phase::kBackward);
   }
-  if (!sums.correct.defined()) return no_sums(device_);
+  if (!sums.correct.defined()) return no_sums(parts_.device);
   sums.loss = take_loss();
   return sums;
 }
 
 /// A micro-batch of replicas has a shard for each of them.
 std::vector<int64_t> ScheduleRunner::shard_rows(int64_t rows) const {
-  if (!replicas_ || config_.mesh.shards == 0) return {rows};
+  if (!parts_.replicas || parts_.plan.mesh.shards == 0) return {rows};
   std::vector<int64_t> list;
-  for (int replica = 0; replica < replicas_->count(); ++replica)
-    if (const int64_t own = replicas_->row_count(replica); own > 0) list.push_back(own);
+  for (int replica = 0; replica < parts_.replicas->count(); ++replica)
+    if (const int64_t own = parts_.replicas->row_count(replica); own > 0) list.push_back(own);
   return list;
 }
 
@@ -149,8 +139,8 @@ torch::Tensor ScheduleRunner::take_loss() {
 }
 
 std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& batch) const {
-  std::vector<const Operation*> last(part_.chunk_count(), nullptr);
-  for (const auto& operation : config_.schedule) {
+  std::vector<const Operation*> last(parts_.part.chunk_count(), nullptr);
+  for (const auto& operation : parts_.schedule) {
     const bool adds =
         operation.kind == Operation::Kind::kBackward || operation.kind == Operation::Kind::kWeightGradient;
     if (adds && runs(batch, rows_of(batch, operation.micro_batch)))
@@ -161,7 +151,7 @@ std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& 
 
 /// With --exact in the micro-batches of training, so that kernels see the same rows at every rank.
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
-  const int pieces = config_.mesh.shards > 0 ? micro_batches_ : 1;
+  const int pieces = parts_.plan.mesh.shards > 0 ? micro_batches_ : 1;
   const int64_t each = (batch.rows + pieces - 1) / pieces;
   replicated_rows_ = each;
   std::vector<torch::Tensor> outputs;
@@ -176,27 +166,27 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
 
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch, int piece, const Rows& rows) {
   torch::Tensor output;
-  for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
-    const int part = config_.placement.part_of(rank_, chunk);
-    output = run_part(
-        part == 0 ? batch.images.narrow(0, rows.first, rows.count) : link_.receive_activation(part, piece, rows.count),
-        chunk, std::nullopt);
-    if (part_.is_last(chunk)) return output;
-    link_.send_activation(part, piece, output);
+  for (int chunk = 0; chunk < static_cast<int>(parts_.part.chunk_count()); ++chunk) {
+    const int part = parts_.placement.part_of(parts_.pipe_rank, chunk);
+    output = run_part(part == 0 ? batch.images.narrow(0, rows.first, rows.count)
+                                : parts_.link.receive_activation(part, piece, rows.count),
+                      chunk, std::nullopt);
+    if (parts_.part.is_last(chunk)) return output;
+    parts_.link.send_activation(part, piece, output);
   }
   return {};
 }
 
 bool ScheduleRunner::runs(const DeviceBatch& batch, const Rows& rows) const {
-  return rows.count > 0 || (spans_ranks_ && batch.global_count > 0);
+  return rows.count > 0 || (parts_.spans_ranks && batch.global_count > 0);
 }
 
 /// The last row becomes a padding row where it would go through the model alone, and all rows where each would.
 DeviceBatch ScheduleRunner::without_single_row(const DeviceBatch& batch) const {
-  if (!leaves_out_single_rows_ || spans_ranks_) return batch;
+  if (!leaves_out_single_rows_ || parts_.spans_ranks) return batch;
   int64_t together = full_rows_of(batch);
-  const int64_t replicas = replicas_ ? replicas_->count() : 1;
-  if (replicas > 1) together = ((config_.mesh.shards > 0 ? together : batch.count) + replicas - 1) / replicas;
+  const int64_t replicas = parts_.replicas ? parts_.replicas->count() : 1;
+  if (replicas > 1) together = ((parts_.plan.mesh.shards > 0 ? together : batch.count) + replicas - 1) / replicas;
   DeviceBatch left = batch;
   if (together < 2)
     left.count = 0;
@@ -222,9 +212,9 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
 /// `rows`: which those of `input` are, in training.
 torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, const std::optional<BatchRows>& rows) {
   const WeightGradients::Scope scope(joins_weight_gradients() ? &weight_gradients_ : nullptr);
-  if (replicas_) return replicas_->forward(input, replicated_rows_, rows);
+  if (parts_.replicas) return parts_.replicas->forward(input, replicated_rows_, rows);
   const RowScope row_scope(rows);
-  return part_.forward(input, chunk);
+  return parts_.part.forward(input, chunk);
 }
 
 void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
@@ -235,12 +225,12 @@ void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
 /// At the last part: the sum of weight * loss.
 torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                         Alive& alive) {
-  part_.train(true);
+  parts_.part.train(true);
   const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
   const BatchRows places{seed_, batch.epoch, batch.first_position + static_cast<uint64_t>(rows.first)};
   const auto output = run_part(input, operation.chunk, places);
-  if (!part_.is_last(operation.chunk)) return output;
-  alive.logits = replicas_ ? output : output.detach();
+  if (!parts_.part.is_last(operation.chunk)) return output;
+  alive.logits = parts_.replicas ? output : output.detach();
   const auto wanted = batch.narrow(rows.first, rows.count);
   const auto losses = losses_of(output, wanted);
   alive.losses = losses.detach();
@@ -249,15 +239,16 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
 
 void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
   Alive& alive = alive_of(operation);
-  if (!part_.is_first(operation.chunk)) {
-    alive.input = link_.receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
-    recorder_.mark(Phase::kBubble);
+  if (!parts_.part.is_first(operation.chunk)) {
+    alive.input =
+        parts_.link.receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
+    parts_.recorder.mark(Phase::kBubble);
   }
   observer_->before_forward(operation.micro_batch);
-  recorder_.enter(Phase::kForward);
+  parts_.recorder.enter(Phase::kForward);
   torch::Tensor output;
   if (operation.recomputes) {
-    alive.random.emplace(device_).keep();
+    alive.random.emplace(parts_.device).keep();
     at::NoGradGuard no_grad;
     output = output_of(batch, operation, rows, alive);
   } else {
@@ -265,25 +256,26 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
     keep_graph(alive, output);
   }
   observer_->after_forward(operation.micro_batch, rows.count);
-  if (!part_.is_last(operation.chunk)) link_.send_activation(part_of(operation), operation.micro_batch, output);
-  recorder_.mark(Phase::kForward);
+  if (!parts_.part.is_last(operation.chunk))
+    parts_.link.send_activation(part_of(operation), operation.micro_batch, output);
+  parts_.recorder.mark(Phase::kForward);
 }
 
 void ScheduleRunner::recompute_forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                        Alive& alive) {
   observer_->before_recompute(operation.micro_batch);
-  recorder_.enter(Phase::kForward);
-  const RecomputedForward rerun(*alive.random, part_.buffers(), device_);
+  parts_.recorder.enter(Phase::kForward);
+  const RecomputedForward rerun(*alive.random, parts_.part.buffers(), parts_.device);
   keep_graph(alive, output_of(batch, operation, rows, alive));
-  recorder_.mark(Phase::kForward);
+  parts_.recorder.mark(Phase::kForward);
 }
 
 torch::Tensor ScheduleRunner::gradient_of_output(const DeviceBatch& batch, const Operation& operation,
                                                  const Alive& alive) {
-  if (part_.is_last(operation.chunk))
+  if (parts_.part.is_last(operation.chunk))
     return torch::full_like(alive.output, 1.0 / static_cast<double>(batch.global_count));
-  auto gradient = link_.receive_gradient(part_of(operation), operation.micro_batch, alive.output);
-  recorder_.mark(Phase::kBubble);
+  auto gradient = parts_.link.receive_gradient(part_of(operation), operation.micro_batch, alive.output);
+  parts_.recorder.mark(Phase::kBubble);
   return gradient;
 }
 
@@ -291,41 +283,42 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
   Alive& alive = alive_of(operation);
   if (operation.recomputes) recompute_forward(batch, operation, rows, alive);
   const auto gradient = gradient_of_output(batch, operation, alive);
-  recorder_.enter(Phase::kBackward);
-  const bool is_first = part_.is_first(operation.chunk);
+  parts_.recorder.enter(Phase::kBackward);
+  const bool is_first = parts_.part.is_first(operation.chunk);
   if (operation.kind == Operation::Kind::kBackward) {
     if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
-    if (replicas_) replicas_->backward(alive.logits.grad());
+    if (parts_.replicas) parts_.replicas->backward(alive.logits.grad());
   } else if (is_first) {
     alive.gradient = gradient;
   } else {
     alive.rest.emplace(alive.output, gradient, alive.input);
   }
-  if (part_.is_last(operation.chunk)) {
+  if (parts_.part.is_last(operation.chunk)) {
     const auto correct = hits(alive.logits, batch.narrow(rows.first, rows.count));
     put_loss(operation.micro_batch, alive);
     sums.correct = sums.correct.defined() ? sums.correct + correct : correct;
     sums.count += rows.count;
   }
-  if (!is_first) link_.send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());
+  if (!is_first) parts_.link.send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());
   if (operation.kind == Operation::Kind::kBackward) {
     alive = {};
     --alive_count_;
   }
-  recorder_.mark(Phase::kBackward);
+  parts_.recorder.mark(Phase::kBackward);
 }
 
 void ScheduleRunner::weight_gradient(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
   Alive alive = std::exchange(alive_of(operation), {});
   --alive_count_;
-  recorder_.enter(Phase::kBackward);
-  if (taps_) taps_->before_weight_gradient(batch.first_position + static_cast<uint64_t>(rows.first), rows.count);
+  parts_.recorder.enter(Phase::kBackward);
+  if (parts_.taps)
+    parts_.taps->before_weight_gradient(batch.first_position + static_cast<uint64_t>(rows.first), rows.count);
   if (alive.rest)
     alive.rest->finish(trained_);
   else if (alive.output.requires_grad())
     alive.output.backward(alive.gradient);
-  if (taps_) taps_->after_weight_gradient();
-  recorder_.mark(Phase::kBackward);
+  if (parts_.taps) parts_.taps->after_weight_gradient();
+  parts_.recorder.mark(Phase::kBackward);
 }
 
 }  // namespace penstock::detail

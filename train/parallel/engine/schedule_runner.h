@@ -9,7 +9,7 @@
 #include "train/losses/loss.h"
 #include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
-#include "train/parallel/engine/step_config.h"
+#include "train/parallel/engine/step_runner.h"
 #include "train/parallel/pipeline/recompute.h"
 #include "train/parallel/pipeline/split_backward.h"
 #include "train/parallel/strategy/micro_batch_observer.h"
@@ -20,7 +20,7 @@ class Replicas;
 
 /// A step of a rank, by its schedule. A micro-batch is an equal number of rows; where a batch is not full, the last
 /// ones have fewer or none, and an empty one runs nowhere. Chunk k of the part is part placement.part_of(rank, k) of
-/// the model, in the order of the link's ranks. With StepConfig::replicas these run the whole model in place of the
+/// the model, in the order of the link's ranks. With StepPlan::replicas these run the whole model in place of the
 /// part.
 class ScheduleRunner final : public StepRunner {
  public:
@@ -64,12 +64,12 @@ class ScheduleRunner final : public StepRunner {
   torch::Tensor losses_of(const torch::Tensor& outputs, const DeviceBatch& wanted) const;
   void put_loss(int micro_batch, const Alive& alive);
   torch::Tensor take_loss();
-  int part_of(const Operation& operation) const { return config_.placement.part_of(rank_, operation.chunk); }
+  int part_of(const Operation& operation) const { return parts_.placement.part_of(parts_.pipe_rank, operation.chunk); }
   torch::Tensor run_part(const torch::Tensor& input, size_t chunk, const std::optional<BatchRows>& rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once; with --exact of each by
   /// itself, but by the same kernels.
   bool joins_weight_gradients() const {
-    return (micro_batches_ > 1 || config_.mesh.shards > 0) && !replicas_ && !taps_;
+    return (micro_batches_ > 1 || parts_.plan.mesh.shards > 0) && !parts_.replicas && !parts_.taps;
   }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
   std::vector<const Operation*> last_of_chunks(const DeviceBatch& batch) const;
@@ -82,18 +82,8 @@ class ScheduleRunner final : public StepRunner {
   void backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums);
   void weight_gradient(const DeviceBatch& batch, const Operation& operation, const Rows& rows);
 
-  const StepConfig& config_;
-  ModelPart& part_;
-  StageLink& link_;
-  Update& update_;
-  GradientSync& sync_;
-  int rank_;  // along the pipe axis
+  const StepParts parts_;
   int micro_batches_;
-  torch::Device device_;
-  Recorder& recorder_;
-  bool spans_ranks_;
-  Replicas* replicas_;  // null: none
-  StepTaps* taps_;      // null: none
   std::unique_ptr<MicroBatchObserver> observer_;
   std::shared_ptr<const Loss> loss_;
   bool leaves_out_single_rows_;

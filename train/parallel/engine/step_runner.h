@@ -16,12 +16,14 @@
 
 namespace penstock::detail {
 
-struct StepConfig;
+class Replicas;
 class StepTaps;
 
 /// What one rank's step is made of. All of it outlives the step's runner.
 struct StepParts {
-  const StepConfig& config;
+  const StepPlan& plan;  // with its stages
+  const Placement& placement;
+  const Schedule& schedule;  // of this rank
   ModelPart& part;
   StageLink& link;  // between the ranks of one copy of the model
   Update& update;
@@ -30,8 +32,9 @@ struct StepParts {
   int pipe_rank;  // along the pipe axis
   torch::Device device;
   Recorder& recorder;
-  bool spans_ranks;          // layers take statistics over the ranks of the batch, also where one has no rows
-  StepTaps* taps = nullptr;  // as StrategyContext::taps
+  bool spans_ranks;              // layers take statistics over the ranks of the batch, also where one has no rows
+  Replicas* replicas = nullptr;  // run the whole model, on several devices; null: the part runs
+  StepTaps* taps = nullptr;      // as StrategyContext::taps
 };
 
 /// The sums of no rows.

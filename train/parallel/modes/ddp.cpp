@@ -3,23 +3,16 @@
 #include <cmath>
 #include <optional>
 
-#include "core/number_text.h"
 #include "core/text.h"
-#include "train/nn/model.h"
 #include "train/parallel/engine/engine.h"
-#include "train/parallel/exact/tree_sync.h"
 #include "train/parallel/modes/mode_keys.h"
-#include "train/parallel/sync/bucket_sync.h"
-#include "train/parallel/sync/compressed_sync.h"
-#include "train/parallel/sync/local_steps.h"
-#include "train/parallel/sync/power_sgd.h"
 
 namespace penstock {
 namespace {
 
-using detail::LocalSteps, detail::PowerSgd;
+using detail::Compression, detail::LocalSteps;
 
-std::string compression_of(const Spec& spec, int shards) {
+Compression compression_of(const Spec& spec, int shards) {
   const std::string name = spec.get("compress", "");
   if (!name.empty() && shards > 0)
     throw config_error(concat(detail::flag(spec), ": compress is ", name, " with --exact ", shards,
@@ -29,10 +22,8 @@ std::string compression_of(const Spec& spec, int shards) {
   if (name != "powersgd" && spec.has("rank"))
     throw config_error(concat(detail::flag(spec), ": rank is ", spec.get("rank", ""),
                               ", which is of compress=powersgd; expected that, or no rank"));
-  return name;
+  return {.name = name, .rank = name == "powersgd" ? detail::at_least_one(spec, "rank", 2) : 0};
 }
-
-int rank_of(const Spec& spec) { return detail::at_least_one(spec, "rank", 2); }
 
 LocalSteps outer_of(const Spec& spec) {
   LocalSteps steps{.count = detail::at_least_one(spec, "local-steps", 1)};
@@ -75,75 +66,19 @@ std::optional<LocalSteps> local_steps_of(const Spec& spec, int shards) {
   return steps;
 }
 
-Mesh ddp_mesh(const Spec& spec, const MeshRequest& request) {
-  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
-  detail::accumulate_of(spec, request.batch_size, ranks, request.shards);  // throws
-  detail::syncs_batch_norm(spec, request.shards);                          // throws
-  detail::defers_batch_norm(spec, request.shards);                         // throws
-  local_steps_of(spec, request.shards);                                    // throws
-  const std::string compression = compression_of(spec, request.shards);
-  if (compression == "powersgd") rank_of(spec);  // throws
-  if (detail::steps_in_backward(spec, request.optimizer, request.shards, request.clip) && !compression.empty())
-    throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", compression,
+StepPlan ddp_plan(const Spec& spec, const MeshRequest& request) {
+  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks, shards = request.shards;
+  StepPlan plan{.mesh = {.data = ranks, .shards = shards}, .sums_gradients = true, .is_complete = true};
+  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, shards);
+  plan.syncs_batch_norm = detail::syncs_batch_norm(spec, shards);
+  plan.defers_batch_norm = detail::defers_batch_norm(spec, shards);
+  plan.local = local_steps_of(spec, shards);
+  plan.compression = compression_of(spec, shards);
+  plan.steps_in_backward = detail::steps_in_backward(spec, request.optimizer, shards, request.clip);
+  if (plan.steps_in_backward && !plan.compression.name.empty())
+    throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", plan.compression.name,
                               "; expected one of them: compressed sums are unpacked after backward"));
-  return {.data = ranks, .shards = request.shards};
-}
-
-/// Compression to 16 bits rounds every rank's gradient by up to 2^-11, which adds up where they point the same way; a
-/// gradient of products of thin matrices is a projection.
-EquivalenceGuarantee ddp_promise(const Spec& spec, const Mesh& mesh) {
-  const std::string compression = compression_of(spec, mesh.shards);
-  const double error = compression.empty() ? 0 : compression == "fp16" ? mesh.data / 2048.0 : 1;
-  const auto local = local_steps_of(spec, mesh.shards);
-  return {.sees_whole_batches = detail::sees_whole_batches(spec, mesh.data),
-          .compression_error = error,
-          .averages_parameters = local.has_value(),
-          .holds_for_many_steps = !local || (local->count == 1 && local->takes_mean())};
-}
-
-/// "that send 2,266 numbers per step for 61,706 of gradients".
-std::string text_of(const Model& model, const PowerSgd& power) {
-  int64_t all = 0, sent = 0;
-  for (const auto& parameter : model.parameters()) {
-    if (!parameter.requires_grad()) continue;
-    all += parameter.numel();
-    sent += power.sent_count(parameter.sizes());
-  }
-  return concat("that send ", grouped(static_cast<uint64_t>(sent)), " numbers per step for ",
-                grouped(static_cast<uint64_t>(all)), " of gradients");
-}
-
-void choose_sync(const Spec& spec, const Model& model, detail::StepConfig& config) {
-  if (const auto local = local_steps_of(spec, config.mesh.shards)) {
-    config.text = local->text();
-    config.local_steps = local->count;
-    config.update = [steps = *local](const auto& update) { return detail::make_local_update(update, steps); };
-    config.sync = detail::make_local_sync;
-    return;
-  }
-  const std::string name = compression_of(spec, config.mesh.shards);
-  config.sync = config.mesh.shards > 0 ? detail::make_tree_sync : detail::make_bucket_sync;
-  if (name.empty()) return;
-  detail::MakeCodec codec = detail::make_half_codec;
-  if (name == "powersgd") {
-    const PowerSgd power(rank_of(spec));
-    config.text = text_of(model, power);
-    codec = power;
-  }
-  config.sync = [name, codec](const auto& sync) { return detail::make_compressed_sync(sync, name, codec); };
-}
-
-std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = ddp_mesh(
-      spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
-  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
-  detail::StepConfig config{
-      .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
-  config.syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards);
-  config.defers_batch_norm = detail::defers_batch_norm(spec, mesh.shards);
-  config.steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec);
-  choose_sync(spec, context.model, config);
-  return std::make_unique<detail::Engine>(context, config);
+  return plan;
 }
 
 const Registered<StrategyKind> kDdp{
@@ -157,15 +92,12 @@ const Registered<StrategyKind> kDdp{
     "columns; with step-in-backward=true the update of a bucket runs as soon as its sum is there; with local-steps=H "
     "ranks take H steps alone, and then meet by outer=sgd (default; outer-rate 1: the mean of their weights) or "
     "outer=nesterov (outer-rate 0.7, outer-momentum 0.9: DiLoCo)",
-    make_ddp,
-    {.mesh = ddp_mesh,
-     .check_model = detail::check_norms,
-     .promise = ddp_promise,
+    detail::make_by_plan,
+    {.plan = ddp_plan,
      .examples = {"ddp(accumulate=2)", "ddp(step-in-backward=true)", "ddp(sync-bn=true)", "ddp(compress=fp16)",
                   "ddp(compress=powersgd)", "ddp(local-steps=1)", "ddp(local-steps=4,outer=nesterov)"},
      .exact = StrategyKind::Exact::kAlways,
-     .keeps_average = true,
-     .micro_batches = detail::accumulated_micro_batches}};
+     .keeps_average = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -2,7 +2,6 @@
 #include "train/parallel/modes/devices.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "core/error.h"
@@ -15,10 +14,11 @@ namespace penstock::detail {
 namespace {
 
 constexpr int kMostOnCpu = 65'536;  // on threads of the CPU
+constexpr int kMostGpus = 127;      // the last one that a torch::Device can name
 
 }  // namespace
 
-std::vector<torch::Device> devices_of(const Spec& spec, const std::string& what, int gpus) {
+std::vector<int> devices_of(const Spec& spec, const std::string& what, int gpus) {
   const std::string text = spec.get("devices", "");
   const auto refuse = [&](const std::string& why) {
     return config_error(concat(flag(spec), ": devices is ", text, why));
@@ -29,29 +29,21 @@ std::vector<torch::Device> devices_of(const Spec& spec, const std::string& what,
     if (!count || *count < 1 || *count > kMostOnCpu)
       throw refuse(concat("; expected a number of ", what, " from 1 to ", kMostOnCpu, ", such as cpu:4"));
     if (gpus > 0) throw refuse(" in a run on CUDA; expected GPUs, such as 0:1, or --device cpu");
-    return std::vector<torch::Device>(static_cast<size_t>(*count), torch::kCPU);
+    return std::vector<int>(static_cast<size_t>(*count), -1);
   }
-  std::vector<torch::Device> devices;
+  std::vector<int> devices;
   for (const auto& part : parts) {
     const auto gpu = parse_number<int>(part);
-    if (!gpu || *gpu < 0 || *gpu > std::numeric_limits<c10::DeviceIndex>::max())
+    if (!gpu || *gpu < 0 || *gpu > kMostGpus)
       throw refuse("; expected GPUs, such as 0:1, or threads of the CPU, such as cpu:4");
     if (gpus == 0) throw refuse(" in a run on the CPU; expected threads, such as cpu:2");
     if (gpus > 0 && *gpu >= gpus)
       throw refuse(concat(", and ", count_text(gpus, "GPU is", "GPUs are"), " visible; expected numbers below ", gpus));
-    const torch::Device device(torch::kCUDA, static_cast<c10::DeviceIndex>(*gpu));
-    if (std::find(devices.begin(), devices.end(), device) != devices.end())
+    if (std::find(devices.begin(), devices.end(), *gpu) != devices.end())
       throw refuse(concat(", which names GPU ", *gpu, " twice; expected it once"));
-    devices.push_back(device);
+    devices.push_back(static_cast<int>(*gpu));
   }
   return devices;
-}
-
-std::vector<int> gpu_indices(const std::vector<torch::Device>& devices) {
-  std::vector<int> indices;
-  for (const auto& device : devices)
-    if (device.is_cuda()) indices.push_back(device.index());
-  return indices;
 }
 
 }  // namespace penstock::detail

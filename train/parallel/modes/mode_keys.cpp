@@ -7,8 +7,6 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "train/nn/batch_norm.h"
-#include "train/nn/model.h"
 #include "train/optimizers/optimizer.h"
 
 namespace penstock::detail {
@@ -28,20 +26,6 @@ std::string divisors_text(int64_t rows, int64_t count, int64_t step) {
   if (above == divisors.begin()) return std::to_string(*above);
   const int64_t below = *std::prev(above);
   return above == divisors.end() ? std::to_string(below) : concat(below, " or ", *above);
-}
-
-/// `part`: the part of a batch of which they see one alone.
-void refuse_norms_of_torch(const Spec& spec, const Model& model, const char* key, const char* part) {
-  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
-    const auto& module = *item.value();
-    if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&
-        module.as<torch::nn::BatchNorm3dImpl>() == nullptr)
-      continue;
-    if (module.as<penstock::BatchNorm2dImpl>() != nullptr) continue;
-    throw config_error(concat(flag(spec), ": ", key, " is true, but ", item.key(),
-                              " is a BatchNorm of LibTorch, which sees one ", part,
-                              " alone; expected penstock::BatchNorm2d (train/nn/batch_norm.h)"));
-  }
 }
 
 }  // namespace
@@ -88,10 +72,6 @@ int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards) {
   return count;
 }
 
-int accumulated_micro_batches(const Spec& spec, const Mesh& mesh) {
-  return accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
-}
-
 bool syncs_batch_norm(const Spec& spec, int shards) {
   const bool is_on = spec.get("sync-bn", false);
   if (is_on && shards > 0)
@@ -114,15 +94,6 @@ bool defers_batch_norm(const Spec& spec, int shards) {
         concat(flag(spec), ": deferred-bn is true with --exact ", shards,
                "; expected one of them: with --exact running statistics move by the mean of the shards"));
   return is_on;
-}
-
-void check_deferred(const Spec& spec, const Model& model) {
-  if (spec.get("deferred-bn", false)) refuse_norms_of_torch(spec, model, "deferred-bn", "micro-batch");
-}
-
-void check_norms(const Spec& spec, const Model& model, const Mesh&) {
-  check_deferred(spec, model);
-  if (spec.get("sync-bn", false)) refuse_norms_of_torch(spec, model, "sync-bn", "rank");
 }
 
 bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards, const std::string& clip) {
@@ -152,10 +123,6 @@ void check_takes_slices(const Spec& spec, const std::string& optimizer, const st
   if (!OptimizerRegistry::entry(name).traits.needs_whole_tensors) return;
   throw config_error(concat("--mode ", spec.text(), " with --optimizer ", name, ", which needs whole parameters; ",
                             "expected a mode that does not cut them into slices, such as ddp"));
-}
-
-bool sees_whole_batches(const Spec& spec, int ranks) {
-  return syncs_batch_norm(spec) || (ranks == 1 && accumulate_of(spec, /*batch_size=*/0, ranks) == 1);
 }
 
 }  // namespace penstock::detail

@@ -1,6 +1,6 @@
 // Keys that several modes have, and what is refused about them before ranks start.
 //
-// Lives here: plug-ins, one per mode: each checks its keys and says what its step is made of.
+// Lives here: plug-ins, one per mode: each reads its keys, once, and gives a StepPlan.
 // Not here: the step itself (engine), and everything that two modes share except their keys.
 #pragma once
 
@@ -8,13 +8,8 @@
 #include <string>
 
 #include "core/spec.h"
-#include "train/parallel/strategy/mesh.h"
 
-namespace penstock {
-
-class Model;
-
-namespace detail {
+namespace penstock::detail {
 
 /// "--mode pipeline", with which errors begin.
 std::string flag(const Spec& spec);
@@ -38,9 +33,6 @@ void check_divides(const Spec& spec, const std::string& what, const std::string&
 /// micro_batches_of_shards().
 int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards = 0);
 
-/// Traits::micro_batches of the modes with the key `accumulate`.
-int accumulated_micro_batches(const Spec& spec, const Mesh& mesh);
-
 /// The micro-batches of each of `copies` of the model that share the shards of --exact. Throws config_error if they do
 /// not divide them, and for another value of `key`, which says the number of micro-batches otherwise. Null: the mode
 /// has no such key.
@@ -49,29 +41,18 @@ int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int c
 /// The key `sync-bn` of the modes with several ranks that hold the whole model. Throws config_error together with
 /// `accumulate` or `deferred-bn`, and with `shards`: statistics of a micro-batch over all ranks are still not those of
 /// the batch.
-bool syncs_batch_norm(const Spec& spec, int shards = 0);
+bool syncs_batch_norm(const Spec& spec, int shards);
 
 /// The key `deferred-bn` of the modes with micro-batches: BatchNorm's running statistics are those of the whole batch.
 /// Throws config_error with `shards`.
-bool defers_batch_norm(const Spec& spec, int shards = 0);
-
-/// Throws config_error if `deferred-bn` is true for a model with BatchNorm layers of LibTorch, which move their running
-/// statistics themselves.
-void check_deferred(const Spec& spec, const Model& model);
-
-/// Traits::check_model of modes with both keys: as check_deferred(), and the same of `sync-bn`.
-void check_norms(const Spec& spec, const Model& model, const Mesh& mesh);
+bool defers_batch_norm(const Spec& spec, int shards);
 
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
 /// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, with
 /// `clip` (--clip-grad; "": nothing is clipped), and with `shards`.
-bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards = 0, const std::string& clip = "");
+bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards, const std::string& clip);
 
 /// Throws config_error for an optimiser or a clipping (as above) that needs whole parameters, in a mode that cuts them.
 void check_takes_slices(const Spec& spec, const std::string& optimizer, const std::string& clip);
 
-/// Whether BatchNorm sees all rows of a batch in a mode with these two keys.
-bool sees_whole_batches(const Spec& spec, int ranks);
-
-}  // namespace detail
-}  // namespace penstock
+}  // namespace penstock::detail

@@ -20,6 +20,7 @@
 #include "train/nn/model.h"
 #include "train/nn/row_draws.h"
 #include "train/nn/weight_gradients.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/strategy/borrowed_block.h"
 
 namespace penstock::detail {
@@ -180,41 +181,47 @@ PartCost part_ms(const std::vector<BlockCost>& costs) {
   return part_sum(ms);
 }
 
-PartCost part_bytes(const Model& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
+PartCost part_bytes(const ModelFacts& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
                     double beside) {
   std::vector<double> bytes(costs.size(), 0), activation_bytes;
-  for (const auto& item : model.named_parameters()) {
-    const auto& tensor = item.value();
-    const double held = tensor.requires_grad() ? 1 + beside : 1;
-    bytes[block_of(model, item.key())] += held * static_cast<double>(tensor.numel() * tensor.element_size());
-  }
+  for (const auto& parameter : model.parameters)
+    bytes[parameter.block] += (parameter.is_trained ? 1 + beside : 1) * static_cast<double>(parameter.bytes);
   for (const auto& cost : costs) activation_bytes.push_back(cost.activation_bytes);
   return [alive, lasting = part_sum(bytes), activations = part_sum(activation_bytes)](size_t part, BlockRange blocks) {
     return lasting(part, blocks) + alive[part] * activations(part, blocks);
   };
 }
 
-MeasuredParts measured_parts(const StrategyContext& context, Balance balance, const PartUse& use) {
+PartCost stage_cost(const StepPlan& plan, const ModelFacts& model, const std::vector<BlockCost>& costs,
+                    size_t slot_count) {
+  if (plan.balance == Balance::kTime) return part_ms(costs);
+  const int copies = plan.mesh.data;
+  const double beside = 1.0 / (plan.sharded.gradients ? copies : 1) +
+                        static_cast<double>(slot_count) / (plan.sharded.optimizer ? copies : 1);
+  return part_bytes(model, costs, alive_of_parts(placed_schedules(plan)), beside);
+}
+
+MeasuredPlan measured(const StrategyContext& context, StepPlan plan) {
+  if (plan.balance == Balance::kParameters || plan.mesh.pipe == 1) return {std::move(plan)};
   if (context.input_sizes.empty())
     throw bug_error("balance: the sizes of a batch are not known; expected StrategyContext::input_sizes");
+  const int64_t micro_batches = plan.schedule.micro_batches;
   auto sizes = context.input_sizes;
-  sizes.front() /= use.micro_batches;
+  sizes.front() /= plan.mesh.data * micro_batches;
   // More of them tell no more; shards are computed one by one, and what memory asks for takes no time.
   constexpr int64_t kMostMicroBatches = 8;
-  const bool joins = balance == Balance::kTime && context.shards == 0;
-  const int64_t micro_batches = joins ? std::min(use.micro_batches / use.copies, kMostMicroBatches) : 1;
-  const auto costs =
-      agreed_block_costs(context.comm, context.model, sizes, static_cast<int>(micro_batches), context.device);
+  const bool is_time = plan.balance == Balance::kTime;
+  const int64_t joined = is_time && context.shards == 0 ? std::min(micro_batches, kMostMicroBatches) : 1;
+  const auto costs = agreed_block_costs(context.comm, context.model, sizes, static_cast<int>(joined), context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
-  const double beside = 1.0 / (use.sharded.gradients ? use.copies : 1) +
-                        static_cast<double>(optimizer->state().slots.size()) / (use.sharded.optimizer ? use.copies : 1);
-  const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, use.alive, beside);
-  MeasuredParts parts{balanced(costs.size(), use.alive.size(), cost), {}};
-  for (size_t part = 0; part < use.alive.size(); ++part) {
-    const double value = cost(part, parts.ranges[part]);
-    parts.costs.push_back(balance == Balance::kTime ? ms_text(value) : byte_text(static_cast<uint64_t>(value)));
+  const auto cost = stage_cost(plan, facts_of(context.model), costs, optimizer->state().slots.size());
+  plan.stages = balanced(costs.size(), static_cast<size_t>(plan.stage_count()), cost);
+  MeasuredPlan all{std::move(plan)};
+  for (size_t part = 0; part < all.plan.stages.size(); ++part) {
+    const double value = cost(part, all.plan.stages[part]);
+    all.costs.push_back(is_time ? ms_text(value) : byte_text(static_cast<uint64_t>(value)));
   }
-  return parts;
+  return all;
 }
 
 }  // namespace penstock::detail

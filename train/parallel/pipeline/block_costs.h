@@ -6,14 +6,10 @@
 #include <vector>
 
 #include "train/comm/comm.h"
-#include "train/parallel/pipeline/stage_cuts.h"
-#include "train/parallel/strategy/mesh.h"
+#include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock::detail {
-
-/// What the costs of two parts are compared by.
-enum class Balance { kParameters, kTime, kMemory };
 
 /// parameters, time or memory. Throws config_error `<where>: unknown balance ...`.
 Balance balance_named(const std::string& where, const std::string& name);
@@ -48,24 +44,21 @@ PartCost part_ms(const std::vector<BlockCost>& costs);
 ///   - `beside` times its trained parameters: the gradient and the slots of the optimiser count 1 each, or the fraction
 ///     of which the rank keeps a slice;
 ///   - the activations of the micro-batches that are alive at once, `alive` for each part.
-PartCost part_bytes(const Model& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
+PartCost part_bytes(const ModelFacts& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
                     double beside);
 
-/// `costs`: what was measured of each part, "12 ms" or "23.4 MB"; empty if nothing was.
-struct MeasuredParts {
-  std::vector<BlockRange> ranges;
-  std::vector<std::string> costs;
+/// By the balance of the plan, which is time or memory. `slot_count`: of the optimiser.
+PartCost stage_cost(const StepPlan& plan, const ModelFacts& model, const std::vector<BlockCost>& costs,
+                    size_t slot_count);
+
+/// The plan with other stages, and what was measured of each, "12 ms" or "23.4 MB"; empty if nothing was.
+struct MeasuredPlan {
+  StepPlan plan;
+  std::vector<std::string> costs = {};
 };
 
-/// What a model is cut for.
-struct PartUse {
-  std::vector<int> alive;     // one entry per part: micro-batches whose activations are alive at once
-  int64_t micro_batches = 1;  // that a full batch is cut into, over all copies of the model
-  ShardedKinds sharded = {};  // over the copies
-  int copies = 1;
-};
-
-/// Collective: the model in as many parts as `use.alive` has entries. Requires `balance` to be time or memory.
-MeasuredParts measured_parts(const StrategyContext& context, Balance balance, const PartUse& use);
+/// Collective: with Balance::kTime or kMemory the stages of a fitted plan are those that the costs of blocks give,
+/// which are measured now. Otherwise the plan is as it was.
+MeasuredPlan measured(const StrategyContext& context, StepPlan plan);
 
 }  // namespace penstock::detail

@@ -7,7 +7,6 @@
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "train/parallel/pipeline/schedule_file.h"
 
 namespace penstock::detail {
 namespace {
@@ -39,22 +38,35 @@ const ScheduleRegistry::Entry& entry_of(const std::string& name) {
 
 }  // namespace
 
+PlacedSchedules placed_schedules(const StepPlan& plan) {
+  if (!plan.operations) return {placement_of(plan.schedule), schedules_of(plan.schedule), plan.schedule.micro_batches};
+  auto placed = *plan.operations;
+  for (auto& schedule : placed.ranks) mark_recomputed(schedule, plan.schedule.recompute);
+  return placed;
+}
+
 std::vector<Schedule> schedules_of(const SchedulePlan& plan) {
+  if (plan.takes_turns || plan.name.empty())
+    return std::vector<Schedule>(static_cast<size_t>(plan.ranks), accumulation(plan.micro_batches));
+  const auto schedule = entry_of(plan.name).make(Spec("schedule", plan.name, {}));
   std::vector<Schedule> schedules;
-  if (is_schedule_file(plan.name)) {
-    schedules = read_schedule_file(plan.name).ranks;
-  } else {
-    const auto schedule = entry_of(plan.name).make(Spec("schedule", plan.name, {}));
-    for (int rank = 0; rank < plan.ranks; ++rank)
-      schedules.push_back(plan.takes_turns ? accumulation(plan.micro_batches) : schedule->operations(plan, rank));
-  }
-  for (auto& schedule : schedules) mark_recomputed(schedule, plan.recompute);
+  for (int rank = 0; rank < plan.ranks; ++rank) schedules.push_back(schedule->operations(plan, rank));
+  for (auto& operations : schedules) mark_recomputed(operations, plan.recompute);
   return schedules;
 }
 
 Placement placement_of(const SchedulePlan& plan) {
-  if (is_schedule_file(plan.name)) return read_schedule_file(plan.name).placement;
+  if (plan.name.empty()) return Placement();
   return entry_of(plan.name).traits.is_v ? Placement::v(plan.ranks) : Placement::loop(plan.ranks, plan.interleave);
+}
+
+int micro_batch_step(const StepPlan& plan) {
+  if (!plan.has_stages()) return 1;
+  if (plan.operations) return 0;
+  const auto& schedule = plan.schedule;
+  const auto& traits = schedule_traits(schedule.name);
+  const int step = schedule.interleave > 1 && !traits.is_v ? schedule.ranks : 1;
+  return std::max(step, traits.least_per_rank * schedule.ranks);
 }
 
 const ScheduleTraits& schedule_traits(const std::string& name) { return entry_of(name).traits; }
@@ -82,6 +94,16 @@ int most_alive(const Schedule& schedule) {
     if (operation.kind == kBackward || operation.kind == kWeightGradient) --alive;
   }
   return most;
+}
+
+std::vector<int> alive_of_parts(const PlacedSchedules& schedules) {
+  std::vector<int> alive;
+  for (int part = 0; part < schedules.placement.part_count(); ++part) {
+    const int rank = schedules.placement.rank_of(part);
+    const int chunks = static_cast<int>(schedules.placement.parts_of(rank).size());
+    alive.push_back((most_alive(schedules.ranks[static_cast<size_t>(rank)]) + chunks - 1) / chunks);
+  }
+  return alive;
 }
 
 }  // namespace penstock::detail

@@ -8,19 +8,24 @@
 #include <string>
 #include <vector>
 
-#include "train/parallel/pipeline/placement.h"
-#include "train/parallel/strategy/schedule.h"
+#include "train/parallel/strategy/step_plan.h"
 
 namespace penstock::detail {
 
-/// One entry per rank. Throws config_error naming the mode's key for an unknown name; of a file what
-/// read_schedule_file() throws.
+/// The operations of a step's ranks, of one copy of the model, and where its stages are. Throws config_error naming the
+/// mode's key for an unknown schedule.
+PlacedSchedules placed_schedules(const StepPlan& plan);
+
+/// Those of a registered schedule, with one entry per rank. Throws as placed_schedules().
 std::vector<Schedule> schedules_of(const SchedulePlan& plan);
 
-/// Where the parts of the model are. Throws as schedules_of().
+/// Where such a schedule has the parts of the model. Throws as placed_schedules().
 Placement placement_of(const SchedulePlan& plan);
 
-/// The traits of the schedule of this name, which is no file. Throws as schedules_of().
+/// What the micro-batches of the plan must be a multiple of; 0: their number is fixed.
+int micro_batch_step(const StepPlan& plan);
+
+/// The traits of the schedule of this name, which is no file. Throws as placed_schedules().
 const ScheduleTraits& schedule_traits(const std::string& name);
 
 /// The value of the key `recompute`: never, except-last or always. Throws config_error for another text.
@@ -32,5 +37,8 @@ Schedule accumulation(int micro_batches);
 /// The most micro-batches, of all chunks together, whose intermediate activations a rank keeps at once: from the
 /// forward that keeps them, or that is run again, to the end of backward.
 int most_alive(const Schedule& schedule);
+
+/// One entry per part: its share of the micro-batches that are alive at its rank, rounded up.
+std::vector<int> alive_of_parts(const PlacedSchedules& schedules);
 
 }  // namespace penstock::detail

@@ -3,19 +3,10 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "train/parallel/pipeline/placement.h"
 #include "train/parallel/strategy/schedule.h"
 
 namespace penstock::detail {
-
-/// The operations of all ranks, and where the parts of the model are.
-struct PlacedSchedules {
-  Placement placement;
-  std::vector<Schedule> ranks = {};  // one entry per rank
-  int micro_batches = 1;
-};
 
 /// Whether the key `schedule` names a file.
 inline bool is_schedule_file(const std::string& name) { return name.ends_with(".csv"); }

@@ -8,7 +8,7 @@
 
 #include "train/comm/comm.h"
 #include "train/measure/recorder.h"
-#include "train/parallel/pipeline/placement.h"
+#include "train/parallel/strategy/schedule.h"
 #include "train/tensor/device_batch.h"
 
 namespace penstock::detail {

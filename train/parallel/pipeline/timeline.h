@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "train/parallel/pipeline/rank_schedules.h"
@@ -30,9 +29,5 @@ struct Timeline {
 /// Throws bug_error if ranks wait for each other for ever, or if an operation comes before one of its own rank that it
 /// needs.
 Timeline simulate(const std::vector<Schedule>& ranks, const Placement& placement);
-
-/// A line per rank, as the drawings in schedule.h, and below them what the simulation gives: the bubble, and the most
-/// alive activations of each rank. Throws config_error naming --print-schedule for more operations than can be read.
-std::string drawing_of(const SchedulePlan& plan);
 
 }  // namespace penstock::detail

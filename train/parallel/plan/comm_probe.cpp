@@ -10,7 +10,7 @@
 
 #include "core/clock.h"
 #include "core/median.h"
-#include "train/parallel/plan/probe_times.h"
+#include "train/parallel/plan/trials.h"
 
 namespace penstock::detail {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "train/parallel/plan/probe_times.h"
+#include "train/parallel/plan/trials.h"
 
 namespace penstock::detail {
 

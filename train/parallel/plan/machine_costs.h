@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "train/parallel/plan/task_times.h"
+#include "train/parallel/strategy/step_plan.h"
 
 namespace penstock::detail {
 
@@ -56,15 +57,8 @@ struct CollectiveCosts {
   LineCost vote = {};  // of the sum of few bytes by which ranks agree to go on, once per step
 };
 
-/// How ranks send gradients in fewer bytes.
-struct Compression {
-  std::string name;  // "fp16" or "powersgd"; empty: they are sent as they are
-  int rank = 0;      // columns of PowerSGD's factors
-  bool operator==(const Compression&) const = default;
-};
-
-/// What a rank computes for it, per byte of its gradients: before the first sum over the ranks, between that and the
-/// second one, and at the end. What the ranks tell each other comes on top.
+/// What a rank computes for compression, per byte of its gradients: before the first sum over the ranks, between that
+/// and the second one, and at the end. What the ranks tell each other comes on top.
 struct CompressionCosts {
   Compression compression;
   Work start{}, turn{}, finish{};

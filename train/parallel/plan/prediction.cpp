@@ -56,27 +56,27 @@ class RankMemory {
  private:
   double rows() const { return static_cast<double>(shape_.rows); }
   const BlockRange& blocks_of(int chunk) const {
-    return shape_.ranges[static_cast<size_t>(shape_.placement.part_of(pipe_rank_, chunk))];
+    return shape_.plan.stages[static_cast<size_t>(shape_.placed.placement.part_of(pipe_rank_, chunk))];
   }
 
   double tensors(bool learns) const {
-    const double copies = shape_.mesh.data, replicas = shape_.mesh.replicas;
+    const double copies = shape_.plan.mesh.data, replicas = shape_.plan.mesh.replicas;
     const double all = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/false);
     const double trained = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/true);
-    if (shape_.sharded_stage == 3)
+    if (shape_.plan.sharded.stage() == 3)
       return (all + trained) / copies + units_at_once() + (learns ? planned_.optimizer_slots * trained / copies : 0);
     const double gradients =
-        shape_.sharded_stage == 2 ? trained / copies + std::min(trained, 2.0 * (25 << 20)) : trained;
-    const double slots = planned_.optimizer_slots * trained / (shape_.sharded_stage > 0 ? copies : 1);
+        shape_.plan.sharded.stage() == 2 ? trained / copies + std::min(trained, 2.0 * (25 << 20)) : trained;
+    const double slots = planned_.optimizer_slots * trained / (shape_.plan.sharded.stage() > 0 ? copies : 1);
     // A rank touches its slice of all others' gradients, and Linux counts these pages for each process.
-    const auto& compression = shape_.compression.name;
-    const bool maps_others = costs_.shares_memory && copies > 1 && shape_.sharded_stage != 2;
+    const auto& compression = shape_.plan.compression.name;
+    const bool maps_others = costs_.shares_memory && copies > 1 && shape_.plan.sharded.stage() != 2;
     const double summed = compression == "fp16" ? trained / 2 : compression.empty() ? trained : 0;
     const double mapped = maps_others ? (copies - 1) * summed / copies : 0;
     // What stands for the gradients, or what earlier steps have left out of them; and the gradients as they are, in
     // steps that measure the error.
     const double beside = compression.empty() ? 0 : trained + (compression == "fp16" ? trained / 2 : trained);
-    const double outer = shape_.outer_slots * trained;
+    const double outer = shape_.outer_slots() * trained;
     return all + gradients * replicas + beside + (learns ? slots : 0) + mapped + outer;
   }
 
@@ -93,7 +93,7 @@ class RankMemory {
   /// The most that the activations of micro-batches take at once, and what libraries need beside them.
   double most_alive_bytes() const {
     double alive = 0, most = 0;
-    for (const auto& operation : shape_.schedules[static_cast<size_t>(pipe_rank_)]) {
+    for (const auto& operation : shape_.placed.ranks[static_cast<size_t>(pipe_rank_)]) {
       const BlockRange& blocks = blocks_of(operation.chunk);
       double kept = 0;
       for (size_t block = blocks.first; block < blocks.end; ++block) kept += costs_.activation_bytes[block] * rows();
@@ -108,14 +108,14 @@ class RankMemory {
       }
     }
     const double extra = costs_.pass(shape_.rows, shape_.pass_kind(planned_.threads)).extra_bytes;
-    return (most + extra * share_of_largest()) * shape_.mesh.replicas;
+    return (most + extra * share_of_largest()) * shape_.plan.mesh.replicas;
   }
 
   /// The largest block of this rank beside the largest of the model, by their activations.
   double share_of_largest() const {
     double largest = 0;
-    for (const int part : shape_.placement.parts_of(pipe_rank_)) {
-      const auto& range = shape_.ranges[static_cast<size_t>(part)];
+    for (const int part : shape_.placed.placement.parts_of(pipe_rank_)) {
+      const auto& range = shape_.plan.stages[static_cast<size_t>(part)];
       for (size_t block = range.first; block < range.end; ++block)
         largest = std::max(largest, costs_.activation_bytes[block]);
     }
@@ -133,12 +133,12 @@ class RankMemory {
     constexpr double kTouched = 16, kLongest = 16 << 20;
     if (!costs_.shares_memory) return 0;
     double bytes = 0;
-    for (const int part : shape_.placement.parts_of(pipe_rank_)) {
-      const auto& range = shape_.ranges[static_cast<size_t>(part)];
+    for (const int part : shape_.placed.placement.parts_of(pipe_rank_)) {
+      const auto& range = shape_.plan.stages[static_cast<size_t>(part)];
       for (const size_t end : {range.first, range.end}) {
-        if (end == 0 || end == shape_.ranges.back().end) continue;
+        if (end == 0 || end == shape_.plan.stages.back().end) continue;
         const double message = costs_.output_bytes[end - 1] * rows();
-        if (message <= kLongest) bytes += 2 * std::min(kTouched, 2.0 * shape_.micro_batches) * message;
+        if (message <= kLongest) bytes += 2 * std::min(kTouched, 2.0 * shape_.plan.schedule.micro_batches) * message;
       }
     }
     return bytes;
@@ -148,7 +148,7 @@ class RankMemory {
   double batches() const {
     if (pipe_rank_ != 0) return 0;
     const double slots = planned_.prefetch + 2, row = costs_.picture_bytes;
-    const double trained = rows() * shape_.micro_batches * shape_.mesh.replicas;
+    const double trained = rows() * shape_.plan.schedule.micro_batches * shape_.plan.mesh.replicas;
     return slots * row * (trained + static_cast<double>(planned_.evaluated_rows));
   }
 
@@ -164,7 +164,7 @@ class RankMemory {
 Prediction predict(const PlannedMode& planned, const StepShape& shape, const MachineCosts& costs,
                    const std::vector<ParameterFacts>& parameters) {
   constexpr int kLeast = 3;
-  const int period = std::max(1, shape.local_steps), measured = (kLeast + period - 1) / period * period;
+  const int period = std::max(1, shape.local_steps()), measured = (kLeast + period - 1) / period * period;
   const int warm_up = planned.prefetch + 2;
   const auto steps = tasks_of({planned, shape, costs, parameters}, warm_up + measured);
   const auto times = run_tasks(steps.tasks, costs.cores);
@@ -180,7 +180,7 @@ Prediction predict(const PlannedMode& planned, const StepShape& shape, const Mac
     const Waits waits = waits_of(steps, times, steps.of_ranks[rank], from, from + all);
     if (rank == 0) first = waits;
     prediction.bubble += waits.messages / (all * static_cast<double>(steps.of_ranks.size()));
-    const int pipe_rank = shape.mesh.pipe_rank(static_cast<int>(rank));
+    const int pipe_rank = shape.plan.mesh.pipe_rank(static_cast<int>(rank));
     prediction.rank_bytes.push_back(RankMemory(planned, shape, costs, parameters, pipe_rank).bytes());
   }
   prediction.exposed_communication = first.sums / all;

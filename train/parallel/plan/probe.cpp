@@ -16,7 +16,6 @@
 #include "train/parallel/plan/comm_probe.h"
 #include "train/parallel/plan/exchange.h"
 #include "train/parallel/plan/pass_probe.h"
-#include "train/parallel/plan/probe_times.h"
 #include "train/parallel/plan/trials.h"
 #include "train/parallel/strategy/buckets.h"
 #include "train/parallel/sync/power_sgd.h"

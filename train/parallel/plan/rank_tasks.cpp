@@ -15,13 +15,13 @@ double StepCase::trained_bytes_of_block(size_t block) const {
 
 std::vector<int> StepCase::ranks_with(int pipe_rank) const {
   std::vector<int> ranks;
-  for (int copy = 0; copy < shape.mesh.data; ++copy) ranks.push_back(shape.mesh.rank(copy, pipe_rank));
+  for (int copy = 0; copy < shape.plan.mesh.data; ++copy) ranks.push_back(shape.plan.mesh.rank(copy, pipe_rank));
   return ranks;
 }
 
 RankTasks::RankTasks(const StepCase& step)
     : step_(step),
-      streams_per_rank_(kFirstWorker + static_cast<size_t>(step.planned.workers + step.shape.mesh.replicas)) {
+      streams_per_rank_(kFirstWorker + static_cast<size_t>(step.planned.workers + step.shape.plan.mesh.replicas)) {
   if (!step.is_emulated()) pass_ = step.costs.pass(step.shape.rows, step.shape.pass_kind(step.planned.threads));
   result_.of_ranks.resize(static_cast<size_t>(step.rank_count()));
 }
@@ -74,12 +74,12 @@ Work RankTasks::block_work(Operation::Kind kind, size_t block, int part, bool is
   if (!pass_) {
     const auto& shape = step_.shape;
     const double thirds = kind == kBackward ? 2 : 1;
-    return Work::of(
-        1e-9 * static_cast<double>(step_.planned.emulation.step_ns) * thirds /
-        (3.0 * static_cast<double>(step_.block_count()) * shape.mesh.data * shape.mesh.replicas * shape.micro_batches));
+    return Work::of(1e-9 * static_cast<double>(step_.planned.emulation.step_ns) * thirds /
+                    (3.0 * static_cast<double>(step_.block_count()) * shape.plan.mesh.data * shape.plan.mesh.replicas *
+                     shape.plan.schedule.micro_batches));
   }
   const BlockWork& one = pass_->blocks[block];
-  const Work joined = is_last ? one.joined * static_cast<double>(step_.shape.micro_batches) : Work{};
+  const Work joined = is_last ? one.joined * static_cast<double>(step_.shape.plan.schedule.micro_batches) : Work{};
   if (kind == kForward) return one.forward;
   if (kind == kBackward) return one.backward + joined;
   // The first part needs no gradient of its input, so that its second half is all of it.

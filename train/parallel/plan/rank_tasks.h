@@ -29,11 +29,11 @@ struct StepCase {
   const std::vector<ParameterFacts>& parameters;
 
   bool is_emulated() const { return planned.emulation.step_ns > 0; }
-  int rank_count() const { return shape.mesh.size(); }
-  bool has_copies() const { return shape.mesh.data > 1; }
-  size_t block_count() const { return shape.ranges.back().end; }
+  int rank_count() const { return shape.plan.mesh.size(); }
+  bool has_copies() const { return shape.plan.mesh.data > 1; }
+  size_t block_count() const { return shape.plan.stages.back().end; }
   double trained_bytes(int rank) const {
-    return held_bytes(shape, shape.mesh.pipe_rank(rank), parameters, /*only_trained=*/true);
+    return held_bytes(shape, shape.plan.mesh.pipe_rank(rank), parameters, /*only_trained=*/true);
   }
   double trained_bytes_of_block(size_t block) const;
   /// The ranks that hold the same blocks.

@@ -1,4 +1,4 @@
-// Step shape: what a mode makes of a step, over all ranks.
+// Step shape: what a plan means for the blocks and parameters of a model.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "core/spec.h"
 #include "train/comm/emulation.h"
-#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/plan/machine_costs.h"
-#include "train/parallel/strategy/mesh.h"
-#include "train/parallel/strategy/model_part.h"
+#include "train/parallel/strategy/model_facts.h"
+#include "train/parallel/strategy/step_plan.h"
 
-namespace penstock {
-
-class Model;
-
-namespace detail {
+namespace penstock::detail {
 
 /// One mode over some ranks, as a user asks for it.
 struct PlannedMode {
-  Spec spec;  // with the keys of its mode
-  Mesh mesh;
+  StepPlan plan;
   int64_t batch_size = 0;  // over all ranks
   int threads = 1, workers = 0, prefetch = 4;
   int optimizer_slots = 1;
@@ -30,31 +23,19 @@ struct PlannedMode {
   Emulation emulation = {};
 };
 
-/// What a prediction needs to know of the model.
-struct ParameterFacts {
-  size_t block = 0;
-  int64_t bytes = 0;
-  bool is_trained = true;
-  std::vector<int64_t> sizes = {};
-};
-std::vector<ParameterFacts> facts_of(const Model& model);
-
+/// What follows from a plan for one model and one size of batches.
 struct StepShape {
-  Mesh mesh;
-  int64_t rows = 0;  // of a micro-batch
-  int micro_batches = 1;
-  Placement placement = Placement();
-  std::vector<BlockRange> ranges = {};   // one entry per part
-  std::vector<Schedule> schedules = {};  // one entry per rank of a copy
-  int sharded_stage = 0;                 // of ZeRO, over the copies
-  bool splits_backward = false;
-  Compression compression = {};
-  int local_steps = 0;                  // that ranks take alone before they meet; 0: they sum every gradient
-  int outer_slots = 0;                  // of the optimiser by which they meet; each has the bytes of the parameters
+  StepPlan plan;                        // with its stages; a model that no rank divides is one
+  PlacedSchedules placed;               // the operations of the ranks of one copy
+  int64_t rows = 0;                     // of a micro-batch
   std::vector<int> synced_layers = {};  // one entry per block: its BatchNorm layers, if they see the rows of all ranks
 
   bool syncs() const { return !synced_layers.empty(); }
-  bool in_lockstep() const { return syncs() || sharded_stage == 3; }
+  bool in_lockstep() const { return syncs() || plan.sharded.parameters; }
+  /// That ranks take alone before they meet, as far as it counts; 0: they sum every gradient.
+  int local_steps() const;
+  /// Of the optimiser by which they meet; each has the bytes of the parameters.
+  int outer_slots() const;
   /// What a pass of this step needs to have measured, where a rank has `threads` threads for all its replicas.
   PassKind pass_kind(int threads) const;
 };
@@ -87,7 +68,6 @@ std::string why_unpredictable(const PlannedMode& planned);
 
 /// None where why_unpredictable() has a reason. With balance=time or memory the parts are those that `costs` give;
 /// null: not needed. Throws config_error as the mode does.
-std::optional<StepShape> shape_of_step(const PlannedMode& planned, const Model& model, const MachineCosts* costs);
+std::optional<StepShape> shape_of_step(const PlannedMode& planned, const ModelFacts& model, const MachineCosts* costs);
 
-}  // namespace detail
-}  // namespace penstock
+}  // namespace penstock::detail

@@ -21,19 +21,19 @@ class StepBuilder {
 
   StepTasks build(int steps) {
     for (int step = 1; step <= steps; ++step)
-      add_step(/*meets=*/shape_.local_steps > 0 && step % shape_.local_steps == 0);
+      add_step(/*meets=*/shape_.local_steps() > 0 && step % shape_.local_steps() == 0);
     return std::move(tasks_.tasks());
   }
 
  private:
   int rank_count() const { return step_.rank_count(); }
   const Schedule& schedule_of(int rank) const {
-    return shape_.schedules[static_cast<size_t>(shape_.mesh.pipe_rank(rank))];
+    return shape_.placed.ranks[static_cast<size_t>(shape_.plan.mesh.pipe_rank(rank))];
   }
   void add_step(bool meets) {
     start_of_rank_.clear();
     for (int rank = 0; rank < rank_count(); ++rank) start_of_rank_.push_back(begin_rank(rank));
-    if (shape_.mesh.replicas > 1) return add_replicas();
+    if (shape_.plan.mesh.replicas > 1) return add_replicas();
     if (shape_.in_lockstep()) return vote(add_update(tasks_, add_lockstep_pass(tasks_)));
     messages_.clear();
     gradients_.clear();
@@ -48,15 +48,16 @@ class StepBuilder {
   size_t begin_rank(int rank) {
     std::vector<size_t> after = load(rank);
     after.insert(after.end(), due_votes_.begin(), due_votes_.end());
-    const bool has_gradients = step_.has_copies() && shape_.sharded_stage < 3 && !step_.is_emulated();
+    const bool has_gradients = step_.has_copies() && shape_.plan.sharded.stage() < 3 && !step_.is_emulated();
     const double bytes = has_gradients ? step_.trained_bytes(rank) : 0;
     return tasks_.compute(rank, costs_.touch * bytes, std::move(after));
   }
 
   /// What the first operation of the step needs.
   std::vector<size_t> load(int rank) {
-    if (shape_.mesh.pipe_rank(rank) != 0) return {};
-    const double rows = static_cast<double>(shape_.rows * shape_.micro_batches * shape_.mesh.replicas);
+    if (shape_.plan.mesh.pipe_rank(rank) != 0) return {};
+    const double rows =
+        static_cast<double>(shape_.rows * shape_.plan.schedule.micro_batches * shape_.plan.mesh.replicas);
     const Work batch = (costs_.load + Work::of(1e-9 * static_cast<double>(planned_.emulation.load_ns))) * rows;
     if (planned_.workers == 0) {
       tasks_.add(rank, kTraining, TaskKind::kLoad, {.work = batch});
@@ -95,16 +96,18 @@ class StepBuilder {
         });
   }
 
-  bool is_at(int rank, int part) const { return shape_.placement.rank_of(part) == shape_.mesh.pipe_rank(rank); }
-  int last_part() const { return shape_.placement.part_count() - 1; }
+  bool is_at(int rank, int part) const {
+    return shape_.placed.placement.rank_of(part) == shape_.plan.mesh.pipe_rank(rank);
+  }
+  int last_part() const { return shape_.placed.placement.part_count() - 1; }
 
   /// False: what it needs was not added yet.
   bool add_operation(int rank, size_t place) {
     const Operation& operation = schedule_of(rank)[place];
-    const int part = shape_.placement.part_of(shape_.mesh.pipe_rank(rank), operation.chunk);
-    const int parts_before = shape_.mesh.data_rank(rank) * shape_.placement.part_count();
+    const int part = shape_.placed.placement.part_of(shape_.plan.mesh.pipe_rank(rank), operation.chunk);
+    const int parts_before = shape_.plan.mesh.data_rank(rank) * shape_.placed.placement.part_count();
     const auto key = [&](int of) { return std::pair(parts_before + of, operation.micro_batch); };
-    const BlockRange blocks = shape_.ranges[static_cast<size_t>(part)];
+    const BlockRange blocks = shape_.plan.stages[static_cast<size_t>(part)];
     if (operation.kind == kForward) {
       const bool takes = part > 0 && !is_at(rank, part - 1);
       if (takes && !activations_.contains(key(part))) return false;
@@ -150,7 +153,7 @@ class StepBuilder {
 
   /// The bytes of a part's output, of one micro-batch.
   double output_bytes(int part) const {
-    const size_t last = shape_.ranges[static_cast<size_t>(part)].end - 1;
+    const size_t last = shape_.plan.stages[static_cast<size_t>(part)].end - 1;
     return costs_.output_bytes[last] * static_cast<double>(shape_.rows);
   }
 
@@ -213,9 +216,9 @@ class StepBuilder {
 
   /// One rank, whose threads have a copy of the model each. They add gradients and update a share each.
   void add_replicas() {
-    const auto replicas = static_cast<size_t>(shape_.mesh.replicas);
+    const auto replicas = static_cast<size_t>(shape_.plan.mesh.replicas);
     const bool is_emulated = step_.is_emulated();
-    const BlockRange blocks = shape_.ranges.front();
+    const BlockRange blocks = shape_.plan.stages.front();
     const auto on_each = [&](const Work& work, size_t after) {
       std::vector<size_t> done;
       for (size_t replica = 0; replica < replicas; ++replica)
@@ -241,7 +244,7 @@ class StepBuilder {
   /// EmulatedStep waits for the parameters to go to the other replicas, and for the gradients to come back.
   size_t copy_to_replicas(size_t after) {
     double bytes = 0;
-    for (const auto& one : step_.parameters) bytes += static_cast<double>(one.bytes) * (shape_.mesh.replicas - 1);
+    for (const auto& one : step_.parameters) bytes += static_cast<double>(one.bytes) * (shape_.plan.mesh.replicas - 1);
     const auto link = tasks_.over_network(0, bytes, 1, {after});
     return link ? tasks_.wait_for(0, {*link}) : after;
   }

@@ -17,23 +17,23 @@ class UpdateTasks {
   }
 
   std::vector<size_t> add() {
-    if (step_.has_copies() && shape_.sharded_stage < 3 && shape_.local_steps == 0)
-      for (int pipe_rank = 0; pipe_rank < shape_.mesh.pipe; ++pipe_rank) add_sums(pipe_rank);
-    if (!shape_.compression.name.empty()) add_second_round();
+    if (step_.has_copies() && shape_.plan.sharded.stage() < 3 && shape_.local_steps() == 0)
+      for (int pipe_rank = 0; pipe_rank < shape_.plan.mesh.pipe; ++pipe_rank) add_sums(pipe_rank);
+    if (!shape_.plan.compression.name.empty()) add_second_round();
     for (int rank = 0; rank < step_.rank_count(); ++rank)
       ends_.push_back(tasks_.compute(rank, update_work(rank), sums_[static_cast<size_t>(rank)]));
     if (gradients_.meets) meet();
-    if (shape_.sharded_stage == 1 || shape_.sharded_stage == 2)
-      for (int pipe_rank = 0; pipe_rank < shape_.mesh.pipe; ++pipe_rank) add_gathers(pipe_rank);
+    if (shape_.plan.sharded.stage() == 1 || shape_.plan.sharded.stage() == 2)
+      for (int pipe_rank = 0; pipe_rank < shape_.plan.mesh.pipe; ++pipe_rank) add_gathers(pipe_rank);
     return ends_;
   }
 
  private:
   /// What PowerSGD sends lies outside of the memory that ranks share.
   Collective sum_kind() const {
-    if (shape_.compression.name == "fp16") return Collective::kHalfSum;
-    if (!shape_.compression.name.empty()) return Collective::kRingSum;
-    return shape_.sharded_stage == 2 ? Collective::kScatter : Collective::kSum;
+    if (shape_.plan.compression.name == "fp16") return Collective::kHalfSum;
+    if (!shape_.plan.compression.name.empty()) return Collective::kRingSum;
+    return shape_.plan.sharded.stage() == 2 ? Collective::kScatter : Collective::kSum;
   }
 
   void add_sums(int pipe_rank) {
@@ -60,7 +60,7 @@ class UpdateTasks {
   /// When the first sums have come; 16 bits need no second ones.
   void add_second_round() {
     const auto ranks = step_.ranks_with(0);
-    const Work turn = step_.costs.compressed(shape_.compression).turn;
+    const Work turn = step_.costs.compressed(shape_.plan.compression).turn;
     std::vector<size_t> after;
     for (const int rank : ranks) {
       auto& own = sums_[static_cast<size_t>(rank)];
@@ -71,12 +71,13 @@ class UpdateTasks {
   }
 
   Work update_work(int rank) const {
-    const double bytes = step_.trained_bytes(rank), share = shape_.sharded_stage > 0 ? 1.0 / shape_.mesh.data : 1;
+    const double bytes = step_.trained_bytes(rank),
+                 share = shape_.plan.sharded.stage() > 0 ? 1.0 / shape_.plan.mesh.data : 1;
     Work work;
-    if (!shape_.compression.name.empty()) work += step_.costs.compressed(shape_.compression).finish * bytes;
+    if (!shape_.plan.compression.name.empty()) work += step_.costs.compressed(shape_.plan.compression).finish * bytes;
     if (step_.is_emulated()) return work;
-    if (shape_.sharded_stage == 2) work += step_.costs.touch * bytes;  // gradients into buckets
-    if (shape_.local_steps > 0) work += step_.costs.touch * bytes;     // gradients become those of the own rows
+    if (shape_.plan.sharded.stage() == 2) work += step_.costs.touch * bytes;  // gradients into buckets
+    if (shape_.local_steps() > 0) work += step_.costs.touch * bytes;          // gradients become those of the own rows
     return work + step_.costs.update * (bytes * share);
   }
 
@@ -103,7 +104,7 @@ class UpdateTasks {
       summed.insert(summed.end(), sum.begin(), sum.end());
     }
     for (const int rank : ranks)
-      ends_[static_cast<size_t>(rank)] = tasks_.compute(rank, moved * (1.0 + shape_.outer_slots), summed);
+      ends_[static_cast<size_t>(rank)] = tasks_.compute(rank, moved * (1.0 + shape_.outer_slots()), summed);
   }
 
   RankTasks& tasks_;
@@ -121,7 +122,7 @@ std::vector<size_t> add_update(RankTasks& tasks, const Gradients& gradients) {
 }
 
 Work packing_work(const StepCase& step, size_t block) {
-  const auto& compression = step.shape.compression;
+  const auto& compression = step.shape.plan.compression;
   if (compression.name.empty()) return {};
   return step.costs.compressed(compression).start * step.trained_bytes_of_block(block);
 }

@@ -45,6 +45,13 @@ namespace detail {
 /// The kinds of tensors of which a rank keeps only a slice, by the formula of its mode.
 struct ShardedKinds {
   bool parameters = false, gradients = false, optimizer = false;
+
+  /// As stages of ZeRO: 0 to 3 (Rajbhandari et al. 2020, "ZeRO", sec. 5.1 to 5.3).
+  static ShardedKinds of_stage(int stage) {
+    return {.parameters = stage >= 3, .gradients = stage >= 2, .optimizer = stage >= 1};
+  }
+  int stage() const { return parameters ? 3 : gradients ? 2 : optimizer ? 1 : 0; }
+  bool operator==(const ShardedKinds&) const = default;
 };
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "train/parallel/strategy/parameter_store.h"
+#include "train/parallel/strategy/schedule.h"
 #include "train/tensor/named_tensors.h"
 
 namespace penstock {
@@ -18,11 +19,6 @@ namespace penstock {
 class Model;
 
 namespace detail {
-
-/// Blocks first .. end - 1 of a model.
-struct BlockRange {
-  size_t first = 0, end = 0;
-};
 
 /// The blocks of one or several ranges, each of which is a chunk. The blocks of a chunk run one after the other.
 ///

@@ -9,7 +9,6 @@
 #include "train/nn/model.h"
 #include "train/nn/row_draws.h"
 #include "train/parallel/strategy/borrowed_block.h"
-#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 namespace {
@@ -20,15 +19,14 @@ int64_t largest_share(int64_t rows, int64_t parts) { return (rows + parts - 1) /
 bool leaves_one(int64_t rows, int64_t each) { return rows > 0 && (each < 2 || rows % each == 1); }
 
 /// In a batch of `rows`, where the largest one of an epoch has `most`.
-bool has_single_row(const Spec& spec, const Mesh& mesh, const EpochRows& epoch, int64_t rows, int64_t most) {
+bool has_single_row(const StepPlan& plan, const EpochRows& epoch, int64_t rows, int64_t most) {
+  const Mesh& mesh = plan.mesh;
   if (mesh.shards > 0) return leaves_one(rows, epoch.batch_size / mesh.shards);
-  if (promise_of(spec, mesh).sees_whole_batches) return rows == 1;
-  const auto& mode = StrategyRegistry::entry(spec.name());
-  const int count = mode.traits.micro_batches ? mode.traits.micro_batches(spec.with_keys(mode.keys), mesh) : 1;
+  if (promise_of(plan).sees_whole_batches) return rows == 1;
   for (int64_t rank = 0; rank < mesh.data; ++rank) {
     const int64_t own = (rank + 1) * rows / mesh.data - rank * rows / mesh.data;
-    const int64_t each =
-        mesh.replicas > 1 ? largest_share(own, mesh.replicas) : largest_share(largest_share(most, mesh.data), count);
+    const int64_t each = mesh.replicas > 1 ? largest_share(own, mesh.replicas)
+                                           : largest_share(largest_share(most, mesh.data), plan.schedule.micro_batches);
     if (leaves_one(own, each)) return true;
   }
   return false;
@@ -57,11 +55,11 @@ std::string refusing_norm(const Model& model, const std::map<std::string, torch:
 
 }  // namespace
 
-SingleRows single_rows(const Spec& spec, const Mesh& mesh, const EpochRows& epoch) {
+SingleRows single_rows(const StepPlan& plan, const EpochRows& epoch) {
   const int64_t most = std::min(epoch.batch_size, epoch.samples), last = epoch.samples % epoch.batch_size;
-  if (has_single_row(spec, mesh, epoch, most, most)) return SingleRows::kAll;
+  if (has_single_row(plan, epoch, most, most)) return SingleRows::kAll;
   if (most < epoch.batch_size || epoch.drops_tail) return SingleRows::kNone;
-  const bool is_short_single = epoch.is_by_rank || has_single_row(spec, mesh, epoch, last, most);
+  const bool is_short_single = epoch.is_by_rank || has_single_row(plan, epoch, last, most);
   return is_short_single ? SingleRows::kShortBatch : SingleRows::kNone;
 }
 

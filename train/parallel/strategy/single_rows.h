@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/spec.h"
 #include "train/nn/shape.h"
-#include "train/parallel/strategy/mesh.h"
+#include "train/parallel/strategy/step_plan.h"
 
 namespace penstock {
 
@@ -23,8 +22,7 @@ struct EpochRows {
   bool is_by_rank = false;  // --shuffle rank-local: ranks end at different batches
 };
 
-/// With the mode `spec` over `mesh`. Throws config_error.
-SingleRows single_rows(const Spec& spec, const Mesh& mesh, const EpochRows& epoch);
+SingleRows single_rows(const StepPlan& plan, const EpochRows& epoch);
 
 /// The layer that has one value per channel where one row of `shape` is trained on alone, which is a BatchNorm over
 /// maps of one place; or, of layers without running statistics, the block that it is in. "": there is none.

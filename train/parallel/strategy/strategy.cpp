@@ -1,4 +1,4 @@
-// Strategy: a state in memory, and what a mode promises where it says nothing.
+// Strategy: a state in memory, and what a mode cannot do where it says nothing.
 #include "train/parallel/strategy/strategy.h"
 
 #include "core/error.h"
@@ -14,10 +14,11 @@ void Strategy::compute_in(const Precision&) {
       "--precision f16: this mode skips no steps, as a scale that adapts needs it; expected f16(scale=1024)");
 }
 
-EquivalenceGuarantee promise_of(const Spec& spec, const Mesh& mesh) {
+StepPlan plan_of(const Spec& spec, const MeshRequest& request) {
   const auto& mode = StrategyRegistry::entry(spec.name());
-  if (!mode.traits.promise) return {.sees_whole_batches = mesh.data * mesh.replicas == 1};
-  return mode.traits.promise(spec.with_keys(mode.keys), mesh);
+  StepPlan plan = mode.traits.plan(spec.with_keys(mode.keys), request);
+  plan.mode = spec.name();
+  return plan;
 }
 
 StateDict Strategy::state() {

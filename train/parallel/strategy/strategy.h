@@ -1,6 +1,6 @@
 // Strategy: the plug-in that decides how one optimisation step is spread over ranks.
 //
-// Lives here: the words of a step, which all of train/parallel shares: Strategy, Mesh, ModelPart, Schedule,
+// Lives here: the words of a step, which all of train/parallel shares: Strategy, StepPlan, ModelPart, Schedule,
 // GradientSync, Update, ParameterStore, buckets.
 // Not here: any way of spreading a step over ranks. It is the one folder of train/parallel that others include.
 #pragma once
@@ -23,6 +23,7 @@
 #include "train/measure/recorder.h"
 #include "train/optimizers/optimizer.h"
 #include "train/parallel/strategy/mesh.h"
+#include "train/parallel/strategy/step_plan.h"
 #include "train/tensor/device_batch.h"
 #include "train/tensor/named_tensors.h"
 
@@ -74,7 +75,8 @@ struct StrategyContext {
   int shards = 0;                                           // as MeshRequest::shards
   uint64_t seed = 0;                                        // of what layers drop, and of the random numbers of shards
   /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by
-  /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only where Traits::holds_part.
+  /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only with
+  /// StepPlan::holds_part().
   std::function<void(const UseTensor& use)> weights = {};
   StepOptions step = {};
   detail::StepTaps* taps = nullptr;  // null: nobody looks into a step
@@ -188,19 +190,6 @@ class Strategy {
   virtual std::string left_out() const { return ""; }
 };
 
-/// How close a step of a mode comes to one of `single` on the same rows. Gradients are the same sums in another order.
-struct EquivalenceGuarantee {
-  /// BatchNorm's statistics are those of all rows of a batch: models with BatchNorm train the same, too.
-  bool sees_whole_batches = true;
-  /// The most that |gradient as sent - gradient| / |gradient| of one step may be where gradients are compressed.
-  double compression_error = 0;
-  /// Each rank updates by the gradient of its own rows, and ranks take the mean of their parameters: that is the update
-  /// of `single` if it is linear in the gradient, as that of sgd without clipping.
-  bool averages_parameters = false;
-  /// After many steps too; otherwise one step is like one of `single`, but not where many lead to.
-  bool holds_for_many_steps = true;
-};
-
 struct StrategyKind {
   using Interface = Strategy;
   static constexpr const char* kName = "mode";
@@ -209,37 +198,23 @@ struct StrategyKind {
   /// pieces of parameters.
   enum class Exact { kNever, kPieces, kAlways };
   struct Traits {
-    /// How the mode lays itself over the ranks, before data are opened. Its size is `request.ranks`, unless that is 0.
-    /// Throws config_error for a number of ranks that it does not take.
-    std::function<Mesh(const Spec&, const MeshRequest& request)> mesh;
-    /// Throws config_error for a model that the mode cannot spread over this mesh; before ranks meet. Null: it takes
-    /// any.
-    std::function<void(const Spec&, const Model&, const Mesh&)> check_model = {};
-    /// What the ranks of one copy of the model do when in a step, as lines of text. Null: every rank runs its rows
-    /// forward and backward, and waits for nobody between.
-    std::function<std::string(const Spec&, const Mesh&)> draw = {};
-    /// The same in PyTorch's format, a row per rank. Null where `draw` is.
-    std::function<std::string(const Spec&, const Mesh&)> csv = {};
+    /// The step of the mode over these ranks, before data are opened. Its mesh has `request.ranks` ranks, unless that
+    /// is 0. Throws config_error for keys that contradict each other, and for a number of ranks that it does not take.
+    std::function<StepPlan(const Spec&, const MeshRequest& request)> plan;
     /// What all ranks must have equal where keys of the mode name files: what the files hold in place of their names.
     /// "": they name none. Null: they never do.
     std::function<std::string(const Spec&)> identity = {};
-    /// Whether ranks hold a part of the model each, and take StrategyContext::weights. Null: every rank holds it whole.
-    std::function<bool(const Spec&, const Mesh&)> holds_part = {};
-    /// Null: no compression, and whole batches where there is one copy of the model.
-    std::function<EquivalenceGuarantee(const Spec&, const Mesh&)> promise = {};
     /// What `train verify-modes` runs beside the mode without keys: "ddp(accumulate=2)".
     std::vector<std::string> examples = {};
     /// A mode that takes shards computes them one by one, and reaches the bits of every other one that does.
     Exact exact = Exact::kNever;
     /// Whether it has average_weights().
     bool keeps_average = false;
-    /// The micro-batches into which each copy of the model divides its rows of a batch. Null: one.
-    std::function<int(const Spec&, const Mesh&)> micro_batches = {};
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;
 
-/// What the mode `spec` promises over this mesh. Throws config_error.
-EquivalenceGuarantee promise_of(const Spec& spec, const Mesh& mesh);
+/// The plan of the mode `spec`, with its name. Throws config_error, also for a key that the mode does not have.
+StepPlan plan_of(const Spec& spec, const MeshRequest& request);
 
 }  // namespace penstock

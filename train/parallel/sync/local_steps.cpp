@@ -174,13 +174,6 @@ class LocalUpdate final : public Update {
 
 }  // namespace
 
-std::string LocalSteps::text() const {
-  const std::string alone = concat("that take ", count_text(count, "step"), " alone, then ");
-  if (takes_mean()) return alone + "the mean of their parameters";
-  return concat(alone, "an outer step of ", is_nesterov ? "nesterov" : "sgd", " (rate ", rate,
-                is_nesterov ? concat(", momentum ", momentum) : "", ")");
-}
-
 std::unique_ptr<GradientSync> make_local_sync(const SyncContext& context) {
   return std::make_unique<LocalSync>(context);
 }

@@ -2,23 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "train/parallel/strategy/gradient_sync.h"
+#include "train/parallel/strategy/step_plan.h"
 #include "train/parallel/strategy/update.h"
 
 namespace penstock::detail {
-
-/// How often ranks meet, and the outer optimiser by which they do.
-struct LocalSteps {
-  int count = 1;  // H: steps from one meeting to the next
-  bool is_nesterov = false;
-  double rate = 1, momentum = 0;  // of the outer optimiser; the momentum of Nesterov's alone
-
-  /// Ranks go on from the mean of their parameters, and need nothing else.
-  bool takes_mean() const { return !is_nesterov && rate == 1; }
-  std::string text() const;  ///< To follow "4 ranks ".
-};
 
 /// Sums nothing over ranks. The gradient of rank r of W is W / n times the sum over its rows, n the samples of all
 /// ranks: the mean over its rows where all ranks have as many, and otherwise the gradients whose mean over ranks is the

@@ -13,25 +13,30 @@
 namespace penstock {
 namespace {
 
-using detail::EmulatedWork, detail::Operation, detail::operation_ns;
+using detail::BlockRange, detail::Operation;
 
-int64_t whole_ns(const EmulatedWork& work, size_t stages, bool recomputes = false) {
-  return operation_ns(work, stages, {.kind = Operation::Kind::kForward, .recomputes = recomputes}) +
-         operation_ns(work, stages, {.kind = Operation::Kind::kBackward, .recomputes = recomputes});
+/// Of a model of five blocks, whose step takes 6 us.
+int64_t operation_ns(const StepPlan& plan, const BlockRange& blocks, const Operation& operation) {
+  return detail::operation_ns(6'000, plan, blocks, 5, operation);
+}
+
+int64_t whole_ns(const StepPlan& plan, const BlockRange& blocks, bool recomputes = false) {
+  return operation_ns(plan, blocks, {.kind = Operation::Kind::kForward, .recomputes = recomputes}) +
+         operation_ns(plan, blocks, {.kind = Operation::Kind::kBackward, .recomputes = recomputes});
 }
 
 TEST(EmulatedStepTest, TheTimeIsDividedAsTheModeDividesTheWork) {
-  const EmulatedWork single{.step_ns = 6'000, .chunks = {{0, 5}}};
-  EXPECT_EQ(operation_ns(single, 5, {.kind = Operation::Kind::kForward}), 2'000);
-  EXPECT_EQ(operation_ns(single, 5, {.kind = Operation::Kind::kBackward}), 4'000);
-  EXPECT_EQ(operation_ns(single, 5, {.kind = Operation::Kind::kInputGradient}), 2'000);
-  EXPECT_EQ(operation_ns(single, 5, {.kind = Operation::Kind::kWeightGradient}), 2'000);
-  EXPECT_EQ(whole_ns(single, 5, /*recomputes=*/true), 8'000);
-  const EmulatedWork ddp{.step_ns = 6'000, .shares = 4, .chunks = {{0, 5}}};
-  EXPECT_EQ(whole_ns(ddp, 5), 1'500);
-  const EmulatedWork part{.step_ns = 6'000, .micro_batches = 4, .chunks = {{0, 1}, {2, 5}}};
-  EXPECT_EQ(whole_ns(part, 5), 300);  // one stage of five
-  EXPECT_EQ(operation_ns(part, 5, {.kind = Operation::Kind::kBackward, .chunk = 1}), 600);
+  const StepPlan single;
+  const BlockRange all{0, 5};
+  EXPECT_EQ(operation_ns(single, all, {.kind = Operation::Kind::kForward}), 2'000);
+  EXPECT_EQ(operation_ns(single, all, {.kind = Operation::Kind::kBackward}), 4'000);
+  EXPECT_EQ(operation_ns(single, all, {.kind = Operation::Kind::kInputGradient}), 2'000);
+  EXPECT_EQ(operation_ns(single, all, {.kind = Operation::Kind::kWeightGradient}), 2'000);
+  EXPECT_EQ(whole_ns(single, all, /*recomputes=*/true), 8'000);
+  EXPECT_EQ(whole_ns({.mesh = {.data = 2, .replicas = 2}}, all), 1'500);
+  const StepPlan four{.schedule = {.micro_batches = 4}};
+  EXPECT_EQ(whole_ns(four, {0, 1}), 300);  // one stage of five
+  EXPECT_EQ(operation_ns(four, {2, 5}, {.kind = Operation::Kind::kBackward}), 600);
 }
 
 /// Steps of one full batch and of one with a single row, in which ranks and micro-batches have none.

@@ -24,7 +24,8 @@ constexpr int kRows = 6;
 
 /// An engine of one rank for a small LeNet in float64, which keeps an average.
 struct Harness {
-  explicit Harness(const StepConfig& config, const Emulation& emulation = {}) : engine(context(emulation), config) {}
+  explicit Harness(const StepPlan& plan, const OwnParts& own = {}, const Emulation& emulation = {})
+      : engine(context(emulation), plan, own) {}
 
   StrategyContext context(const Emulation& emulation) {
     model->to(torch::kFloat64);
@@ -45,25 +46,25 @@ DeviceBatch batch_of(int64_t index) {
 
 TEST(EngineTest, PartsAreMadeInTheOrderOfStoreUpdateSyncAndRunner) {
   std::vector<std::string> made;
-  StepConfig config;
-  config.store = [&](const auto&, Comm&, Recorder&) {
+  OwnParts own;
+  own.store = [&](const auto&, Comm&, Recorder&) {
     made.emplace_back("store");
     return nullptr;
   };
-  config.update = [&](const auto& update) {
+  own.update = [&](const auto& update) {
     made.emplace_back("update");
     return make_whole_update(update);
   };
-  config.sync = [&](const auto& sync) {
+  own.sync = [&](const auto& sync) {
     made.emplace_back("sync");
     return make_no_sync(sync);
   };
-  config.runner = [&](const StepParts& parts, const StrategyContext&) -> std::unique_ptr<StepRunner> {
+  own.runner = [&](const StepParts& parts, const StrategyContext&) -> std::unique_ptr<StepRunner> {
     made.emplace_back("runner");
     EXPECT_FALSE(parts.update.optimizer().state().slots.empty());
     return nullptr;
   };
-  const Harness harness(config);
+  const Harness harness({}, own);
   EXPECT_THAT(made, ElementsAre("store", "update", "sync", "runner"));
 }
 
@@ -74,16 +75,16 @@ TEST(EngineTest, EveryRankHasTheWeightsOfRankZeroBeforeItsUpdateIsMade) {
   run_ranks(
       2,
       [&](Comm& comm) {
-        StepConfig config{.mesh = {.data = 2}};
-        config.sync = make_bucket_sync;
-        config.update = [&](const UpdateContext& update) {
+        OwnParts own;
+        own.update = [&](const UpdateContext& update) {
           const std::lock_guard lock(mutex);
           seen.push_back(update.trained.front().second.sum().item<double>());
           return make_whole_update(update);
         };
         const auto model = make("lenet", kSmallGrey, /*seed=*/comm.rank() + 1);
         Recorder recorder;
-        const Engine engine(StrategyContext{*model, comm, torch::kCPU, kSgd, recorder}, config);
+        const Engine engine(StrategyContext{*model, comm, torch::kCPU, kSgd, recorder},
+                            {.mesh = {.data = 2}, .sums_gradients = true}, own);
       },
       /*step_seconds=*/60, Network::kThreads);
   ASSERT_EQ(seen.size(), 2U);
@@ -115,25 +116,22 @@ StateDict plain_loop(int64_t step_count) {
   return own_model(*model);
 }
 
-double distance_to_plain_loop(const StepConfig& config) {
-  Harness harness(config);
+double distance_to_plain_loop(const StepPlan& plan) {
+  Harness harness(plan);
   for (int64_t step = 0; step < 3; ++step) harness.engine.step(batch_of(step));
   return relative_difference(own_model(*harness.model), plain_loop(3));
 }
 
 TEST(EngineTest, StepsAreThoseOfAPlainLoop) {
   EXPECT_LT(distance_to_plain_loop({}), 1e-12);
-  EXPECT_LT(distance_to_plain_loop({.micro_batches = 3, .schedule = accumulation(3)}), 1e-12);
+  EXPECT_LT(distance_to_plain_loop({.schedule = {.name = "", .micro_batches = 3}}), 1e-12);
 }
 
 /// The sync hears of it in its constructor: no step begins without.
 TEST(EngineTest, StepsInBackwardHaveTheBitsOfStepsAfterIt) {
   StateDict states[2];
   for (const bool in_backward : {false, true}) {
-    StepConfig config;
-    config.sync = make_bucket_sync;
-    config.steps_in_backward = in_backward;
-    Harness harness(config);
+    Harness harness({.sums_gradients = true, .steps_in_backward = in_backward});
     for (int64_t step = 0; step < 3; ++step) harness.engine.step(batch_of(step));
     states[in_backward ? 1 : 0] = harness.engine.state();
   }
@@ -218,11 +216,11 @@ class NotedRunner final : public StepRunner {
 
 TEST(EngineTest, ARunnerInPlaceOfTheRealOneMakesTheSteps) {
   std::vector<std::string> calls;
-  StepConfig config;
-  config.runner = [&](const StepParts& parts, const StrategyContext&) {
+  OwnParts own;
+  own.runner = [&](const StepParts& parts, const StrategyContext&) {
     return std::make_unique<NotedRunner>(parts, calls);
   };
-  Harness harness(config);
+  Harness harness({}, own);
   const auto before = own_model(*harness.model);
   auto batch = batch_of(0);
   EXPECT_EQ(harness.engine.step(batch).count, 0);
@@ -236,11 +234,8 @@ TEST(EngineTest, ARunnerInPlaceOfTheRealOneMakesTheSteps) {
 }
 
 TEST(EngineTest, AnEmulatedStepChangesNothingAlsoWhereUpdatesRunInBackward) {
-  StepConfig config;
-  config.sync = make_bucket_sync;
-  config.steps_in_backward = true;
-  config.can_be_captured = true;
-  Harness real(config), emulated(config, Emulation{.step_ns = 1'000});
+  const StepPlan plan{.sums_gradients = true, .steps_in_backward = true, .can_be_captured = true};
+  Harness real(plan), emulated(plan, {}, Emulation{.step_ns = 1'000});
   const auto before = own_model(*emulated.model);
   emulated.engine.step(batch_of(0));
   EXPECT_EQ(relative_difference(own_model(*emulated.model), before), 0);

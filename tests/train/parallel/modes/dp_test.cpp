@@ -205,9 +205,7 @@ TEST(DpTest, TheBusyTimeOfEachReplicaIsThatOfItsSteps) {
 }
 
 std::string dp_refusal(const std::string& mode, const MeshRequest& request) {
-  const Spec spec = parse_spec("mode", mode);
-  const auto& entry = StrategyRegistry::entry(spec.name());
-  return message_of(ErrorKind::kConfig, [&] { entry.traits.mesh(spec.with_keys(entry.keys), request); });
+  return message_of(ErrorKind::kConfig, [&] { plan_of(parse_spec("mode", mode), request); });
 }
 
 TEST(DpTest, DevicesThatAreNotThereAreRefused) {
@@ -242,8 +240,7 @@ TEST(DpTest, ReplicasWithoutRowsAreRefused) {
 
 TEST(DpTest, ItIsOneRankThatNamesItsDevices) {
   const auto mesh = [](const std::string& mode, const MeshRequest& request) {
-    const Spec spec = parse_spec("mode", mode);
-    return StrategyRegistry::entry("dp").traits.mesh(spec, request);
+    return plan_of(parse_spec("mode", mode), request).mesh;
   };
   EXPECT_EQ(mesh("dp", {.gpus = 0}), (Mesh{.replicas = 2}));
   EXPECT_EQ(mesh("dp", {.gpus = 3}), (Mesh{.replicas = 3, .gpus = {0}}));

@@ -222,11 +222,9 @@ TEST(ModesTest, AStepInBackwardHasTheBitsOfAStepAfterIt) {
 }
 
 TEST(ModesTest, AStepInBackwardNeedsAnOptimizerThatGoesTensorByTensor) {
-  const auto& mode = StrategyRegistry::entry("ddp");
   const auto message = [&](const std::string& optimizer) {
     return message_of(ErrorKind::kConfig, [&] {
-      mode.traits.mesh(parse_spec("mode", "ddp(step-in-backward=true)").with_keys(mode.keys),
-                       {.ranks = 2, .optimizer = optimizer});
+      plan_of(parse_spec("mode", "ddp(step-in-backward=true)"), {.ranks = 2, .optimizer = optimizer});
     });
   };
   EXPECT_EQ(message("lamb(eps=0.1)"),

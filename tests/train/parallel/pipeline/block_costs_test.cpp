@@ -86,11 +86,11 @@ TEST(BlockCostsTest, APartHasItsStateOnceAndItsActivationsAsOftenAsTheyAreAlive)
   const auto model = make("mlp(hidden=8)", {.channels = 1, .height = 2, .width = 2, .classes = 3});
   const std::vector<BlockCost> costs{{1, 1000}, {1, 10}};
   const double first = 4 * (4 * 8 + 8), second = 4 * (8 * 3 + 3);
-  const auto bytes = part_bytes(*model, costs, {3, 2}, /*beside=*/2);
+  const auto bytes = part_bytes(facts_of(*model), costs, {3, 2}, /*beside=*/2);
   EXPECT_EQ(bytes(0, {0, 1}), 3 * first + 3 * 1000);  // parameters, gradients, momentum
   EXPECT_EQ(bytes(1, {0, 2}), 3 * (first + second) + 2 * 1010);
   model->freeze("fc1");
-  EXPECT_EQ(part_bytes(*model, costs, {3, 2}, 3)(0, {0, 2}), first + 4 * second + 3 * 1010);
+  EXPECT_EQ(part_bytes(facts_of(*model), costs, {3, 2}, 3)(0, {0, 2}), first + 4 * second + 3 * 1010);
 }
 
 TEST(BlockCostsTest, NothingIsChangedByMeasuring) {
@@ -127,19 +127,19 @@ TEST(BlockCostsTest, AFrozenBeginningKeepsNothingForABackward) {
 
 TEST(BlockCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
   const auto model = make("resnet18", kPhotosOf64);
-  const auto by_parameters = cuts(balanced(10, 2, part_parameters(*model)));
+  const auto by_parameters = cuts(balanced(10, 2, part_parameters(facts_of(*model))));
   EXPECT_EQ(by_parameters, Cuts{8});
   const auto costs = measure({8, 3, 64, 64}, *model);
   for (const auto& cost : costs) EXPECT_GT(cost.ms, 0);
   EXPECT_LT(cuts(balanced(10, 2, part_sum(activation_bytes(costs)))).front(), 4U);  // large maps, few channels
-  EXPECT_LT(cuts(balanced(10, 2, part_bytes(*model, costs, {2, 1}, 2))).front(), 8U);
+  EXPECT_LT(cuts(balanced(10, 2, part_bytes(facts_of(*model), costs, {2, 1}, 2))).front(), 8U);
   EXPECT_LT(cuts(balanced(10, 2, part_ms(costs))).front(), 8U);
 }
 
 /// Its times are real, so that a program that runs meanwhile may disturb a try.
 TEST(BlockCostsTest, ABlockOfTenTimesTheWorkGetsAPartOfItsOwn) {
   OneHeavyBlock model(2, 10);
-  EXPECT_EQ(cuts(balanced(5, 3, part_parameters(model))), (Cuts{1, 3}));
+  EXPECT_EQ(cuts(balanced(5, 3, part_parameters(facts_of(model)))), (Cuts{1, 3}));
   Cuts by_time;
   for (int tries = 0; tries < 5 && by_time != Cuts{2, 3}; ++tries)
     by_time = cuts(balanced(5, 3, part_ms(measure({128, OneHeavyBlock::kWidth}, model))));

@@ -10,8 +10,9 @@
 #include "tests/support/testing.h"
 #include "train/nn/model.h"
 #include "train/parallel/pipeline/rank_schedules.h"
-#include "train/parallel/pipeline/stage_cuts.h"
 #include "train/parallel/pipeline/timeline.h"
+#include "train/parallel/plan/drawing.h"
+#include "train/parallel/strategy/stage_cuts.h"
 
 namespace penstock::detail {
 namespace {
@@ -196,21 +197,26 @@ TEST(TimelineTest, RanksThatWaitForEachOtherAreABug) {
               HasSubstr("rank 0 waits for ever before B0.0"));
 }
 
+std::string drawing(const SchedulePlan& schedule) { return drawing_of(StepPlan{.schedule = schedule}); }
+
 TEST(TimelineTest, ADrawingHasARowPerRankAndWhatItMeans) {
-  EXPECT_EQ(drawing_of({.name = "1f1b", .ranks = 3, .micro_batches = 4}),
+  EXPECT_EQ(drawing({.name = "1f1b", .ranks = 3, .micro_batches = 4}),
+            "1f1b of 4 micro-batches over 3 ranks\n"
             "F: forward, B: backward; F takes 1, B 2; = goes on with it; a dot is a time in which a rank waits\n"
             "rank 0  F0 F1 F2 .  .  .  .  B0 =  F3 B1 =  .  B2 =  .  B3 =\n"
             "rank 1  .  F0 F1 .  .  B0 =  F2 B1 =  F3 B2 =  .  B3 =  .  .\n"
             "rank 2  .  .  F0 B0 =  F1 B1 =  F2 B2 =  F3 B3 =  .  .  .  .\n"
             "bubble 33.3 % of the time; most alive activations per rank: 3, 2, 1\n");
-  EXPECT_EQ(drawing_of({.name = "zero-bubble", .ranks = 3, .micro_batches = 4}),
+  EXPECT_EQ(drawing({.name = "zero-bubble", .ranks = 3, .micro_batches = 4}),
+            "zero-bubble of 4 micro-batches over 3 ranks\n"
             "F: forward, B: gradient of the input, W: of the weights; each takes 1; a dot is a time in which a rank "
             "waits\n"
             "rank 0  F0 F1 F2 .  .  B0 W0 F3 B1 W1 B2 W2 B3 W3\n"
             "rank 1  .  F0 F1 .  B0 F2 B1 W0 F3 B2 W1 B3 W2 W3\n"
             "rank 2  .  .  F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3\n"
             "bubble 14.3 % of the time; most alive activations per rank: 3, 3, 3\n");
-  EXPECT_EQ(drawing_of({.name = "interleaved", .ranks = 2, .micro_batches = 2, .interleave = 2}),
+  EXPECT_EQ(drawing({.name = "interleaved", .ranks = 2, .micro_batches = 2, .interleave = 2}),
+            "interleaved of 2 micro-batches over 2 ranks\n"
             "F0.1: forward of micro-batch 0 in the rank's second model chunk, B: backward; F takes 1, B 2; = goes on "
             "with it; "
             "a dot is a time in "
@@ -222,13 +228,13 @@ TEST(TimelineTest, ADrawingHasARowPerRankAndWhatItMeans) {
 
 /// Both ranks run F0 again while they wait for nothing: rank 1 at 2, rank 0 at 4, before the gradient comes at 5.
 TEST(TimelineTest, AForwardIsRunAgainBeforeTheGradientComes) {
-  const auto text = drawing_of({.name = "gpipe", .ranks = 2, .micro_batches = 1, .recompute = Recompute::kAlways});
+  const auto text = drawing({.name = "gpipe", .ranks = 2, .micro_batches = 1, .recompute = Recompute::kAlways});
   EXPECT_THAT(text, HasSubstr("rank 0  F0 .  .  .  B0 =  =\nrank 1  .  F0 B0 =  =  .  .\n"));
   EXPECT_THAT(text, HasSubstr("and 1 more where it runs the forward again"));
 }
 
 TEST(TimelineTest, ADrawingThatNobodyCanReadIsRefused) {
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { drawing_of({.ranks = 2, .micro_batches = 65'536}); }),
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { drawing({.ranks = 2, .micro_batches = 65'536}); }),
               HasSubstr("--print-schedule: 2 ranks and 65,536 micro-batches"));
 }
 
@@ -267,21 +273,21 @@ std::unique_ptr<Model> resnet18() {
 }
 
 TEST(StageCutsTest, ACutNamesABlockOrTheFirstOneInside) {
-  const auto model = resnet18();  // stem, layer1.0 .. layer4.1, head
-  EXPECT_EQ(pairs(cut_at(*model, "--mode mp", {"layer2", "layer3.1", "head"})),
+  const auto blocks = facts_of(*resnet18()).blocks;  // stem, layer1.0 .. layer4.1, head
+  EXPECT_EQ(pairs(cut_at(blocks, "--mode mp", {"layer2", "layer3.1", "head"})),
             (Pairs{{0, 3}, {3, 6}, {6, 9}, {9, 10}}));
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { cut_at(*model, "--mode mp", {"layer5"}); }),
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { cut_at(blocks, "--mode mp", {"layer5"}); }),
               AllOf(HasSubstr("--mode mp: unknown place to cut \"layer5\""), HasSubstr("layer4.1, head")));
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { cut_at(*model, "--mode mp", {"stem"}); }), HasSubstr("\"stem\""));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { cut_at(blocks, "--mode mp", {"stem"}); }), HasSubstr("\"stem\""));
   EXPECT_THAT(message_of(ErrorKind::kConfig,
                          [&] {
-                           cut_at(*model, "--mode mp", {"layer3", "layer2"});
+                           cut_at(blocks, "--mode mp", {"layer3", "layer2"});
                          }),
               HasSubstr("cut layer2 comes after layer3.0"));
 }
 
 TEST(StageCutsTest, AResNetsParametersLieMostlyInItsLastBlocks) {
-  const auto parameters = part_parameters(*resnet18());
+  const auto parameters = part_parameters(facts_of(*resnet18()));
   EXPECT_EQ(parameters(0, {0, 1}), 3 * 64 * 49 + 2 * 64);
   EXPECT_EQ(parameters(1, {8, 9}), 2 * 512 * 512 * 9 + 4 * 512);
 }

@@ -9,6 +9,7 @@
 #include "core/spec.h"
 #include "train/nn/model.h"
 #include "train/parallel/pipeline/timeline.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock::detail {
 namespace {
@@ -40,8 +41,7 @@ std::vector<ParameterFacts> parameters_of(size_t blocks, int64_t bytes = 4) {
 }
 
 PlannedMode planned(const std::string& mode, int data, int pipe, int64_t batch_size) {
-  return {.spec = parse_spec("mode", mode),
-          .mesh = {.data = data, .pipe = pipe},
+  return {.plan = plan_of(parse_spec("mode", mode), {.ranks = data * pipe}),
           .batch_size = batch_size,
           .workers = 0,
           .optimizer_slots = 1};
@@ -53,9 +53,10 @@ const Model& lenet() {
   return *model;
 }
 size_t block_count() { return lenet().blocks().size(); }
+ModelFacts facts() { return facts_of(lenet()); }
 
 Prediction predicted(const PlannedMode& mode, const MachineCosts& costs, int64_t parameter_bytes = 4) {
-  const auto shape = shape_of_step(mode, lenet(), &costs);
+  const auto shape = shape_of_step(mode, facts(), &costs);
   if (!shape) throw bug_error("the mode has no prediction; expected one");
   return predict(mode, *shape, costs, parameters_of(block_count(), parameter_bytes));
 }
@@ -146,7 +147,7 @@ TEST(PredictionTest, ThinMatricesAreSummedInTwoRoundsOutsideOfSharedMemory) {
                          .turn = Work::of(0.5 / kMiB),
                          .finish = Work::of(0.125 / kMiB)}};
   const auto plan = planned("ddp(compress=powersgd)", 2, 1, 2);
-  const auto shape = shape_of_step(plan, lenet(), &costs);
+  const auto shape = shape_of_step(plan, facts(), &costs);
   ASSERT_TRUE(shape);
   const auto parameters = matrices_of(block_count());
   const auto buckets = gradient_buckets(*shape, 0, parameters);
@@ -166,7 +167,7 @@ TEST(PredictionTest, StatisticsOfAllRanksHideBehindNothing) {
   auto costs = ideal_machine(5, 100);
   costs.collectives.front().ring_gather.seconds = 0.25;
   const auto plan = planned("ddp", 2, 1, 2);
-  auto shape = shape_of_step(plan, lenet(), &costs);
+  auto shape = shape_of_step(plan, facts(), &costs);
   ASSERT_TRUE(shape);
   shape->synced_layers = {0, 2, 0, 1, 0};
   const auto parameters = parameters_of(5);
@@ -187,7 +188,7 @@ TEST(PredictionTest, LayersOfBatchNormAreCountedBlockByBlock) {
   const auto layers_of = [&](const char* mode, Emulation emulation = {}) {
     auto plan = planned(mode, 2, 1, 4);
     plan.emulation = emulation;
-    return shape_of_step(plan, *model, &costs)->synced_layers;
+    return shape_of_step(plan, facts_of(*model), &costs)->synced_layers;
   };
   EXPECT_THAT(layers_of("ddp"), testing::IsEmpty());
   const auto layers = layers_of("zero(stage=3,sync-bn=true)");
@@ -260,9 +261,9 @@ TEST(PredictionTest, PipelinesOfEqualStagesHaveTheBubbleOfTheirSchedule) {
   for (const char* mode : {"pipeline(schedule=gpipe,micro-batches=8)", "pipeline(micro-batches=8)",
                            "pipeline(schedule=zero-bubble,micro-batches=8)", "mp"}) {
     const auto plan = planned(mode, 1, 5, 8);
-    const auto shape = shape_of_step(plan, lenet(), &costs);
+    const auto shape = shape_of_step(plan, facts(), &costs);
     ASSERT_TRUE(shape) << mode;
-    const auto timeline = simulate(shape->schedules, shape->placement);
+    const auto timeline = simulate(shape->placed.ranks, shape->placed.placement);
     const auto prediction = predicted(plan, costs);
     const double unit = static_cast<double>(shape->rows) * kForward;
     if (std::string(mode).find("zero-bubble") == std::string::npos) {
@@ -332,14 +333,17 @@ TEST(PredictionTest, MemoryHasParametersAndWhatIsAlive) {
 
 TEST(PredictionTest, ModesOfWhichNothingIsKnownHaveAReasonAndNoShape) {
   const auto costs = ideal_machine(5, 1);
-  for (const char* mode : {"ddp(step-in-backward=true)", "zero(step-in-backward=true)", "a-plug-in"}) {
+  for (const char* mode : {"ddp(step-in-backward=true)", "zero(step-in-backward=true)"}) {
     EXPECT_NE(why_unpredictable(planned(mode, 2, 1, 4)), "") << mode;
-    EXPECT_FALSE(shape_of_step(planned(mode, 2, 1, 4), lenet(), &costs)) << mode;
+    EXPECT_FALSE(shape_of_step(planned(mode, 2, 1, 4), facts(), &costs)) << mode;
   }
+  const PlannedMode own{.plan = {.mesh = {.data = 2}}, .batch_size = 4};  // of a plug-in with a step of its own
+  EXPECT_EQ(why_unpredictable(own), "nothing is known of a mode of a plug-in");
+  EXPECT_FALSE(shape_of_step(own, facts(), &costs));
   auto plan = planned("zero(stage=3)", 2, 1, 4);
-  EXPECT_TRUE(shape_of_step(plan, lenet(), &costs));
+  EXPECT_TRUE(shape_of_step(plan, facts(), &costs));
   plan.emulation = {.step_ns = 1'000'000};
-  EXPECT_FALSE(shape_of_step(plan, lenet(), &costs));
+  EXPECT_FALSE(shape_of_step(plan, facts(), &costs));
 }
 
 }  // namespace

@@ -12,9 +12,7 @@ namespace penstock {
 namespace {
 
 Mesh mesh(const std::string& mode, const MeshRequest& request) {
-  const Spec spec = parse_spec("mode", mode);
-  const auto& entry = StrategyRegistry::entry(spec.name());
-  return entry.traits.mesh(spec.with_keys(entry.keys), request);
+  return plan_of(parse_spec("mode", mode), request).mesh;
 }
 
 std::string refusal(const std::string& mode, const MeshRequest& request) {

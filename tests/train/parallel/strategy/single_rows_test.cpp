@@ -73,8 +73,11 @@ TEST(SingleRowsTest, LayersOfLibTorchAreNamedToo) {
 }
 
 TEST(SingleRowsTest, FollowFromTheModeTheBatchAndTheSamples) {
-  const auto of = [](const char* mode, const Mesh& mesh, int64_t batch_size, int64_t samples) {
-    return single_rows(parse_spec("mode", mode), mesh, {.batch_size = batch_size, .samples = samples});
+  const auto plan = [](const char* mode, const Mesh& mesh) {
+    return plan_of(parse_spec("mode", mode), {.ranks = mesh.size(), .shards = mesh.shards});
+  };
+  const auto of = [&](const char* mode, const Mesh& mesh, int64_t batch_size, int64_t samples) {
+    return single_rows(plan(mode, mesh), {.batch_size = batch_size, .samples = samples});
   };
   using enum SingleRows;
   EXPECT_EQ(of("single", {}, 8, 16), kNone);
@@ -90,18 +93,16 @@ TEST(SingleRowsTest, FollowFromTheModeTheBatchAndTheSamples) {
   EXPECT_EQ(of("ddp", {.data = 2}, 8, 20), kNone);
   EXPECT_EQ(of("ddp(sync-bn=true)", {.data = 2}, 2, 64), kNone);
   EXPECT_EQ(of("ddp(sync-bn=true)", {.data = 2}, 8, 17), kShortBatch);
-  EXPECT_EQ(of("dp", {.replicas = 2}, 8, 19), kShortBatch);
-  EXPECT_EQ(of("dp", {.replicas = 4}, 5, 10), kAll);  // 2, 2 and 1 rows
+  EXPECT_EQ(of("dp", {}, 8, 19), kShortBatch);
+  EXPECT_EQ(of("dp(devices=cpu:4)", {}, 5, 10), kAll);  // 2, 2 and 1 rows
   EXPECT_EQ(of("mp", {.pipe = 2}, 8, 18), kNone);
   EXPECT_EQ(of("pipeline(micro-batches=8)", {.pipe = 2}, 8, 16), kAll);
   EXPECT_EQ(of("pipeline(data=2,micro-batches=2)", {.data = 2, .pipe = 2}, 8, 16), kNone);
   EXPECT_EQ(of("single", {.shards = 8}, 8, 16), kAll);
   EXPECT_EQ(of("ddp", {.data = 2, .shards = 4}, 8, 19), kShortBatch);
   EXPECT_EQ(of("ddp", {.data = 2, .shards = 4}, 8, 18), kNone);
-  const auto single = parse_spec("mode", "single");
-  EXPECT_EQ(single_rows(single, {}, {.batch_size = 8, .samples = 17, .drops_tail = true}), kNone);
-  EXPECT_EQ(single_rows(parse_spec("mode", "ddp"), {.data = 2}, {.batch_size = 8, .samples = 20, .is_by_rank = true}),
-            kShortBatch);
+  EXPECT_EQ(single_rows(plan("single", {}), {.batch_size = 8, .samples = 17, .drops_tail = true}), kNone);
+  EXPECT_EQ(single_rows(plan("ddp", {.data = 2}), {.batch_size = 8, .samples = 20, .is_by_rank = true}), kShortBatch);
 }
 
 /// The first 8 samples, and `count` others from `first` on.

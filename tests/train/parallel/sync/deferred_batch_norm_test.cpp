@@ -11,6 +11,8 @@
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/nn/batch_norm.h"
+#include "train/parallel/strategy/stage_cuts.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 namespace {
@@ -157,10 +159,8 @@ TEST(DeferredBatchNormTest, LargeMeansDoNotCostTheVarianceItsDigits) {
 TEST(DeferredBatchNormTest, WhatItDoesNotGoTogetherWithIsRefused) {
   const auto mesh_error = [](const std::string& text, int shards) {
     const Spec spec = parse_spec("mode", text);
-    const auto& mode = StrategyRegistry::entry(spec.name());
-    return message_of(ErrorKind::kConfig, [&] {
-      mode.traits.mesh(spec.with_keys(mode.keys), {.ranks = spec.name() == "single" ? 1 : 2, .shards = shards});
-    });
+    return message_of(ErrorKind::kConfig,
+                      [&] { plan_of(spec, {.ranks = spec.name() == "single" ? 1 : 2, .shards = shards}); });
   };
   for (const std::string mode : {"single", "ddp", "zero", "pipeline"})
     EXPECT_EQ(mesh_error(mode + "(deferred-bn=true)", 8),
@@ -177,8 +177,8 @@ TEST(DeferredBatchNormTest, WhatItDoesNotGoTogetherWithIsRefused) {
   for (const std::string mode : {"single", "zero", "pipeline"})
     EXPECT_EQ(message_of(ErrorKind::kConfig,
                          [&] {
-                           StrategyRegistry::entry(mode).traits.check_model(
-                               parse_spec("mode", mode + "(deferred-bn=true)"), model, Mesh{});
+                           detail::fitted(plan_of(parse_spec("mode", mode + "(deferred-bn=true)"), {.ranks = 1}),
+                                          detail::facts_of(model));
                          }),
               "--mode " + mode +
                   ": deferred-bn is true, but norm is a BatchNorm of LibTorch, which sees one micro-batch alone; "

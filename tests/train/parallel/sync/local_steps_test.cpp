@@ -288,11 +288,8 @@ TEST(LocalStepsTest, WhatTheOuterOptimizerKeepsIsCounted) {
 }
 
 TEST(LocalStepsTest, BadKeysAreRefused) {
-  const auto& entry = StrategyRegistry::entry("ddp");
-  const auto refused = [&](const std::string& mode, int shards = 0) {
-    return message_of(ErrorKind::kConfig, [&] {
-      entry.traits.mesh(parse_spec("mode", mode).with_keys(entry.keys), {.ranks = 2, .shards = shards});
-    });
+  const auto refused = [](const std::string& mode, int shards = 0) {
+    return message_of(ErrorKind::kConfig, [&] { plan_of(parse_spec("mode", mode), {.ranks = 2, .shards = shards}); });
   };
   EXPECT_EQ(refused("ddp(local-steps=0)"), "--mode ddp: local-steps is 0; expected 1 to 65536");
   EXPECT_THAT(refused("ddp(local-steps=2,outer=adam)"), HasSubstr("--mode ddp: unknown outer optimiser \"adam\""));

@@ -1,31 +1,30 @@
 // Where a model is cut: by name, or so that its parts weigh about the same.
-#include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/strategy/stage_cuts.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
-#include "train/nn/model.h"
 
 namespace penstock::detail {
 
-std::vector<BlockRange> cut_at(const Model& model, const std::string& where, const std::vector<std::string>& cuts) {
-  const auto& blocks = model.blocks();
-  std::vector<std::string> names;
-  for (size_t i = 1; i < blocks.size(); ++i) names.push_back(blocks[i].name);
+std::vector<BlockRange> cut_at(const std::vector<std::string>& blocks, const std::string& where,
+                               const std::vector<std::string>& cuts) {
+  const std::vector<std::string> names(blocks.begin() + 1, blocks.end());
   std::vector<BlockRange> ranges{{0, blocks.size()}};
   for (const auto& cut : cuts) {
-    const auto found = std::find_if(blocks.begin() + 1, blocks.end(), [&](const Block& block) {
-      return block.name == cut || block.name.starts_with(cut + ".");
+    const auto found = std::find_if(blocks.begin() + 1, blocks.end(), [&](const std::string& block) {
+      return block == cut || block.starts_with(cut + ".");
     });
     if (found == blocks.end()) throw config_error(concat(where, ": ", unknown_name("place to cut", cut, names)));
     const auto begin = static_cast<size_t>(found - blocks.begin());
     if (begin == ranges.back().first)
       throw config_error(concat(where, ": cut ", cut, " is given twice; expected it once"));
     if (begin < ranges.back().first)
-      throw config_error(concat(where, ": cut ", cut, " comes after ", blocks[ranges.back().first].name,
+      throw config_error(concat(where, ": cut ", cut, " comes after ", blocks[ranges.back().first],
                                 "; expected cuts in the order of the model: ", join(names)));
     ranges.back().end = begin;
     ranges.push_back({begin, blocks.size()});
@@ -56,10 +55,9 @@ std::vector<BlockRange> balanced(size_t block_count, size_t part_count, const Pa
   return ranges;
 }
 
-PartCost part_parameters(const Model& model) {
-  std::vector<double> counts(model.blocks().size(), 0);
-  for (const auto& item : model.named_parameters())
-    counts[block_of(model, item.key())] += static_cast<double>(item.value().numel());
+PartCost part_parameters(const ModelFacts& model) {
+  std::vector<double> counts(model.blocks.size(), 0);
+  for (const auto& parameter : model.parameters) counts[parameter.block] += static_cast<double>(parameter.count());
   return part_sum(counts);
 }
 
@@ -68,6 +66,26 @@ PartCost part_sum(const std::vector<double>& values) {
     return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(blocks.first),
                            values.begin() + static_cast<std::ptrdiff_t>(blocks.end), 0.0);
   };
+}
+
+StepPlan fitted(StepPlan plan, const ModelFacts& model) {
+  const std::string where = concat("--mode ", plan.mode);
+  const auto parts = static_cast<size_t>(plan.stage_count());
+  if (plan.has_stages() && plan.cuts.empty() && parts > model.blocks.size())
+    throw config_error(concat(where, ": ", count_text(parts, "stage"), " of a model of ",
+                              count_text(model.blocks.size(), "block"), "; expected one block or more for each"));
+  if (plan.has_stages())
+    plan.stages = plan.cuts.empty() ? balanced(model.blocks.size(), parts, part_parameters(model))
+                                    : cut_at(model.blocks, where, plan.cuts);
+  if (model.foreign_norms.empty()) return plan;
+  const auto refuse = [&](const char* key, const char* piece) {
+    throw config_error(concat(where, ": ", key, " is true, but ", model.foreign_norms.front(),
+                              " is a BatchNorm of LibTorch, which sees one ", piece,
+                              " alone; expected penstock::BatchNorm2d (train/nn/batch_norm.h)"));
+  };
+  if (plan.defers_batch_norm) refuse("deferred-bn", "micro-batch");
+  if (plan.syncs_batch_norm) refuse("sync-bn", "rank");
+  return plan;
 }
 
 }  // namespace penstock::detail
