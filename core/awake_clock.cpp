@@ -4,11 +4,11 @@
 #include <pthread.h>
 
 #include <chrono>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 
 namespace penstock {
 namespace {
@@ -31,7 +31,7 @@ class AwakeClock {
   }
 
   int64_t now() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t now = now_ns(), gap = now - last_ns_;
     last_ns_ = now;
     if (has_thread_ && gap > kJumpNs) {
@@ -43,15 +43,16 @@ class AwakeClock {
 
   Pause pause() {
     now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return pause_;
   }
 
  private:
-  std::mutex mutex_;
-  int64_t last_ns_ = now_ns(), paused_ns_ = 0;
-  Pause pause_;
-  bool has_thread_ = false;
+  Mutex mutex_;
+  int64_t last_ns_ PENSTOCK_GUARDED_BY(mutex_) = now_ns();
+  int64_t paused_ns_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  Pause pause_ PENSTOCK_GUARDED_BY(mutex_);
+  bool has_thread_ PENSTOCK_GUARDED_BY(mutex_) = false;
 };
 
 /// Never destroyed, because its thread ends with the process.

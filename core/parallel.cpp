@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <latch>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "core/limits.h"
+#include "core/mutex.h"
 
 namespace penstock::detail {
 namespace {
@@ -27,21 +26,28 @@ std::vector<std::jthread> start_threads(size_t wanted, const std::function<void(
   return threads;
 }
 
+/// What the threads of one call share.
+struct Running {
+  explicit Running(size_t threads) : count(threads) {}
+  Mutex mutex;
+  CondVar ended;
+  size_t count PENSTOCK_GUARDED_BY(mutex);              // of threads that have not ended
+  std::exception_ptr first PENSTOCK_GUARDED_BY(mutex);  // that any of them has thrown
+};
+
 }  // namespace
 
 void run_parallel(size_t count, int jobs, const std::function<void(size_t, const std::atomic<bool>&)>& body,
                   const std::function<void()>& poll) {
   std::atomic<size_t> next{0};
   std::atomic<bool> stopped{false};
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::exception_ptr first;
   const size_t wanted = jobs > 0 ? static_cast<size_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
-  size_t running = std::min(wanted, count);
+  const size_t thread_count = std::min(wanted, count);
+  Running state(thread_count);
 
   const auto fail = [&] {
-    const std::lock_guard lock(mutex);
-    if (!first) first = std::current_exception();
+    const MutexLock lock(state.mutex);
+    if (!state.first) state.first = std::current_exception();
     stopped = true;
   };
   std::latch all_started(1);  // a thread that ends before the next one starts would not count for the limit
@@ -52,23 +58,23 @@ void run_parallel(size_t count, int jobs, const std::function<void(size_t, const
     } catch (...) {
       fail();
     }
-    const std::lock_guard lock(mutex);
-    --running;
-    ended.notify_all();
+    const MutexLock lock(state.mutex);
+    --state.count;
+    state.ended.notify_all();
   };
 
   {
-    const size_t thread_count = running;
     const auto threads = start_threads(thread_count, work);
-    std::unique_lock lock(mutex);
-    running -= thread_count - threads.size();
+    MutexLock lock(state.mutex);
+    state.count -= thread_count - threads.size();
     if (threads.size() < thread_count && (jobs > 0 || threads.empty())) {
       stopped = true;
-      first = std::make_exception_ptr(threads_error("jobs", static_cast<int>(thread_count),
-                                                    static_cast<int>(threads.size()), "fewer jobs (--jobs)"));
+      state.first = std::make_exception_ptr(threads_error("jobs", static_cast<int>(thread_count),
+                                                          static_cast<int>(threads.size()), "fewer jobs (--jobs)"));
     }
     all_started.count_down();
-    while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
+    while (!state.ended.wait_for(state.mutex, std::chrono::milliseconds(100),
+                                 [&]() PENSTOCK_REQUIRES(state.mutex) { return state.count == 0; })) {
       if (!poll) continue;
       lock.unlock();
       try {
@@ -79,7 +85,8 @@ void run_parallel(size_t count, int jobs, const std::function<void(size_t, const
       lock.lock();
     }
   }
-  if (first) std::rethrow_exception(first);
+  const MutexLock lock(state.mutex);
+  if (state.first) std::rethrow_exception(state.first);
 }
 
 }  // namespace penstock::detail

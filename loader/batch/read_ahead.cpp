@@ -64,7 +64,7 @@ ReadAhead::ReadAhead(const Dataset& dataset, const SampleOrder& order, const Loa
 
 ReadAhead::~ReadAhead() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   wake_.notify_one();
@@ -73,9 +73,11 @@ ReadAhead::~ReadAhead() {
 
 void ReadAhead::go_to(int64_t sequence, int64_t limit) {
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     // A far set has the limit of its cache, and its thread may wait for the link for minutes.
-    taken_.wait(lock, [&] { return is_far_ || wanted_ < 0 || sequence - first_wanted_ <= most_behind_; });
+    taken_.wait(mutex_, [&]() PENSTOCK_REQUIRES(mutex_) {
+      return is_far_ || wanted_ < 0 || sequence - first_wanted_ <= most_behind_;
+    });
     if (wanted_ < 0) first_wanted_ = sequence;
     wanted_ = sequence;
     limit_ = limit;
@@ -86,8 +88,8 @@ void ReadAhead::go_to(int64_t sequence, int64_t limit) {
 /// What is used up is dropped before more is read, also while a thread that is late has much to read.
 void ReadAhead::work() {
   for (;;) {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [&] { return ends_ || wanted_ >= 0 || !to_read_.empty(); });
+    MutexLock lock(mutex_);
+    wake_.wait(mutex_, [&]() PENSTOCK_REQUIRES(mutex_) { return ends_ || wanted_ >= 0 || !to_read_.empty(); });
     if (ends_) return;
     if (wanted_ < 0) {
       lock.unlock();

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "core/mutex.h"
 #include "loader/order/shard_schedule.h"
 #include "loader/rows/loader_options.h"
 #include "loader/rows/sample_order.h"
@@ -56,12 +55,12 @@ class ReadAhead {
   int64_t most_behind_;           // batches
   ShardSchedule schedule_;        // of the thread, as is the next member
   std::deque<uint32_t> to_read_;  // shards
-  std::mutex mutex_;
-  std::condition_variable wake_, taken_;
-  // With `mutex_`: the latest go_to() and its limit, and the first one since the thread has taken any; -1: it has taken
-  // all.
-  int64_t wanted_ = -1, limit_ = 0, first_wanted_ = 0;
-  bool ends_ = false;  // with `mutex_`, too
+  Mutex mutex_;
+  CondVar wake_, taken_;
+  int64_t wanted_ PENSTOCK_GUARDED_BY(mutex_) = -1;       // by the latest go_to(); -1: the thread has taken all
+  int64_t limit_ PENSTOCK_GUARDED_BY(mutex_) = 0;         // of the latest go_to()
+  int64_t first_wanted_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // by the first one since the thread has taken any
+  bool ends_ PENSTOCK_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> read_count_{0}, dropped_count_{0};
   std::thread thread_;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "loader/files/interrupt.h"
 
 namespace penstock::detail {
@@ -47,18 +48,18 @@ Ring::Ring(const Options& options, Fill fill)
 }
 
 Ring::~Ring() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   is_stopping_ = gives_up_ = true;
   limit_ = next_;
   cut_ = issued_;
   work_or_stop_.notify_all();
-  all_gone_.wait(lock, [this] { return crew_ == 0; });
+  all_gone_.wait(mutex_, [this]() PENSTOCK_REQUIRES(mutex_) { return crew_ == 0; });
 }
 
 void Ring::restart(int64_t first, int64_t limit) {
   Wake wake;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (first != next_) {
       for (int64_t sequence = next_; sequence < issued_; ++sequence) {
         Slot& slot = slot_of(sequence);
@@ -77,11 +78,11 @@ void Ring::restart(int64_t first, int64_t limit) {
 }
 
 Ring::Taken Ring::take() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   Slot& slot = slot_of(next_);
   const Taken taken{static_cast<int>(&slot - slots_.data()), slot.phase == Phase::kReady};
-  if (workers_ == 0) make_on_this_thread(lock);
-  if (slot.phase != Phase::kReady) wait_for_batches(lock);
+  if (workers_ == 0) make_on_this_thread();
+  if (slot.phase != Phase::kReady) wait_for_batches();
   const auto error = slot.error;
   if (error) {
     slot = {};
@@ -100,18 +101,19 @@ Ring::Taken Ring::take() {
 /// Waking a thread costs the waker 7 us, which is a tenth of a batch of MNIST. A consumer that is faster than workers
 /// which make a batch in less than 100 us therefore sleeps until half of the batches that may be made ahead are ready.
 /// The workers have the other half to go on with, so that nothing is delivered more slowly.
-void Ring::wait_for_batches(std::unique_lock<std::mutex>& lock) {
+void Ring::wait_for_batches() {
   const bool is_fast = row_ns_ > 0 && row_ns_ * static_cast<double>(rows_) < kFastBatchNs * workers_;
   // The consumer must not wait for a batch that is not issued yet, because that batch may need a slot that the consumer
   // holds.
   wanted_end_ = std::max(next_ + 1, is_fast ? std::min(issued_, next_ + ahead_ / 2) : 0);
-  const auto is_there = [this] { return has_wanted(); };
-  if (!on_wait_) ready_or_free_.wait(lock, is_there);
-  while (!has_wanted() && !ready_or_free_.wait_for(lock, kOnWaitEvery, is_there)) {
+  const auto is_there = [this]() PENSTOCK_REQUIRES(mutex_) { return has_wanted(); };
+  if (!on_wait_) ready_or_free_.wait(mutex_, is_there);
+  while (!has_wanted() && !ready_or_free_.wait_for(mutex_, kOnWaitEvery, is_there)) {
     wanted_end_ = 0;  // on_wait_ may throw
-    lock.unlock();
-    on_wait_();
-    lock.lock();
+    {
+      const MutexUnlock unlocked(mutex_);
+      on_wait_();
+    }
     wanted_end_ = next_ + 1;
   }
   wanted_end_ = 0;
@@ -126,7 +128,7 @@ bool Ring::has_wanted() {
 void Ring::release(int slot) {
   Wake wake;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slots_[static_cast<size_t>(slot)] = {};
     wake.consumer = consumer_waits_ && workers_ == 0;  // the consumer makes the batch itself once the slot is free
     issue(wake);
@@ -173,12 +175,14 @@ std::optional<Ring::Chunk> Ring::cut() {
   return chunk;
 }
 
-std::optional<Ring::Chunk> Ring::wait_for_chunk(std::unique_lock<std::mutex>& lock) {
+std::optional<Ring::Chunk> Ring::wait_for_chunk() {
   for (;;) {
     if (auto chunk = cut()) return chunk;
     if (is_stopping_) return std::nullopt;
     ++waiting_;
-    if (!work_or_stop_.wait_for(lock, kLinger, [this] { return called_ > 0 || is_stopping_; }) || called_ == 0) {
+    if (!work_or_stop_.wait_for(mutex_, kLinger,
+                                [this]() PENSTOCK_REQUIRES(mutex_) { return called_ > 0 || is_stopping_; }) ||
+        called_ == 0) {
       --waiting_;
       return std::nullopt;
     }
@@ -218,10 +222,10 @@ void Ring::finish(const Chunk& chunk, Outcome outcome, Wake& wake) {
   }
 }
 
-void Ring::make_on_this_thread(std::unique_lock<std::mutex>& lock) {
+void Ring::make_on_this_thread() {
   Wake nobody;
   consumer_waits_ = true;
-  ready_or_free_.wait(lock, [this] { return slot_of(next_).phase != Phase::kHeld; });
+  ready_or_free_.wait(mutex_, [this]() PENSTOCK_REQUIRES(mutex_) { return slot_of(next_).phase != Phase::kHeld; });
   consumer_waits_ = false;
   issue(nobody);
   const Chunk chunk{next_, static_cast<int>(&slot_of(next_) - slots_.data()), 0, rows_};
@@ -234,12 +238,15 @@ void Ring::make_on_this_thread(std::unique_lock<std::mutex>& lock) {
     if (shift.is_on) shift.time = time_of(shift);
     begin(shift);
   }
-  lock.unlock();
   const bool asks_clock = row_ns_ * static_cast<double>(rows_) > kAskingClockNs;
-  const int64_t cpu_start_ns = asks_clock ? cpu_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-  auto outcome = make(chunk, 0);
-  const int64_t used_ns = asks_clock ? cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_start_ns : outcome.ns;
-  lock.lock();
+  Outcome outcome;
+  int64_t used_ns = 0;
+  {
+    const MutexUnlock unlocked(mutex_);
+    const int64_t cpu_start_ns = asks_clock ? cpu_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+    outcome = make(chunk, 0);
+    used_ns = asks_clock ? cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_start_ns : outcome.ns;
+  }
   shift.time.busy_ns += outcome.ns;
   shift.time.cpu_ns += used_ns;
   finish(chunk, std::move(outcome), nobody);
@@ -248,7 +255,7 @@ void Ring::make_on_this_thread(std::unique_lock<std::mutex>& lock) {
 /// The processor time of a worker at work is read from its thread's clock, so that the worker itself need not ask the
 /// kernel after every chunk.
 std::vector<Ring::WorkerTime> Ring::worker_times() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<WorkerTime> times;
   for (const Shift& shift : shifts_) times.push_back(shift.is_on ? time_of(shift) : shift.time);
   return times;
@@ -288,13 +295,13 @@ Ring::WorkerTime Ring::time_of(const Shift& shift) const {
 void Ring::work() {
   Shift start;
   begin(start);  // before taking the lock, because it asks the kernel four times
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const int worker = idle_workers_.back();
   idle_workers_.pop_back();
   Shift& shift = shifts_[static_cast<size_t>(worker)];
   start.time = shift.time;
   shift = start;
-  while (const auto chunk = wait_for_chunk(lock)) {
+  while (const auto chunk = wait_for_chunk()) {
     lock.unlock();
     auto outcome = make(*chunk, worker);
     Wake wake;

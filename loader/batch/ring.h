@@ -5,16 +5,15 @@
 #include <time.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "loader/batch/worker_threads.h"
 
 namespace penstock::detail {
@@ -93,7 +92,8 @@ class Ring {
   };
   std::vector<WorkerTime> worker_times();
 
-  int64_t next_sequence() const { return next_; }  ///< For the consumer thread.
+  /// For the consumer thread, which alone changes it and therefore reads it without the lock.
+  int64_t next_sequence() const PENSTOCK_NO_THREAD_SAFETY_ANALYSIS { return next_; }
 
  private:
   enum class Phase { kFree, kFilling, kReady, kHeld };
@@ -127,17 +127,19 @@ class Ring {
     bool is_on = false;
   };
 
-  Slot& slot_of(int64_t sequence) { return slots_[static_cast<size_t>(sequence) % slots_.size()]; }
-  void issue(Wake& wake);
-  void invite(int64_t chunks, Wake& wake);
-  int64_t chunk_rows() const;
-  std::optional<Chunk> cut();
-  std::optional<Chunk> wait_for_chunk(std::unique_lock<std::mutex>& lock);
+  Slot& slot_of(int64_t sequence) PENSTOCK_REQUIRES(mutex_) {
+    return slots_[static_cast<size_t>(sequence) % slots_.size()];
+  }
+  void issue(Wake& wake) PENSTOCK_REQUIRES(mutex_);
+  void invite(int64_t chunks, Wake& wake) PENSTOCK_REQUIRES(mutex_);
+  int64_t chunk_rows() const PENSTOCK_REQUIRES(mutex_);
+  std::optional<Chunk> cut() PENSTOCK_REQUIRES(mutex_);
+  std::optional<Chunk> wait_for_chunk() PENSTOCK_REQUIRES(mutex_);
   Outcome make(const Chunk& chunk, int worker) const;
-  void finish(const Chunk& chunk, Outcome outcome, Wake& wake);
-  void wait_for_batches(std::unique_lock<std::mutex>& lock);
-  bool has_wanted();
-  void make_on_this_thread(std::unique_lock<std::mutex>& lock);
+  void finish(const Chunk& chunk, Outcome outcome, Wake& wake) PENSTOCK_REQUIRES(mutex_);
+  void wait_for_batches() PENSTOCK_REQUIRES(mutex_);
+  bool has_wanted() PENSTOCK_REQUIRES(mutex_);
+  void make_on_this_thread() PENSTOCK_REQUIRES(mutex_);
   void work();
   static void begin(Shift& shift);
   static ThreadCounters counters_of(const Shift& shift);
@@ -152,20 +154,23 @@ class Ring {
   std::atomic<bool> gives_up_{false};
   const std::function<bool()> is_over_;  // for whoever waits inside of fill_
 
-  std::mutex mutex_;
-  std::condition_variable work_or_stop_, ready_or_free_, all_gone_;
-  std::vector<Slot> slots_;
-  int64_t next_ = 0, issued_ = 0, cut_ = 0;  // d, i and f of the drawing
-  int64_t limit_ = 0;
-  double row_ns_ = 0;  // measured time of a row, smoothed; 0: none yet
-  std::vector<int> idle_workers_;
-  std::vector<Shift> shifts_;  // one entry per worker
-  int crew_ = 0;               // workers that oneTBB was asked for and that have not ended
-  int waiting_ = 0;            // those of the crew that wait and were not called
-  int called_ = 0;             // those of the crew that were called and have not noticed it yet
-  int64_t wanted_end_ = 0;     // the consumer sleeps until all batches before this one are ready; 0: it does not sleep
-  bool consumer_waits_ = false;  // it waits for the slot of the batch that it makes itself
-  bool is_stopping_ = false;
+  Mutex mutex_;
+  CondVar work_or_stop_, ready_or_free_, all_gone_;
+  std::vector<Slot> slots_ PENSTOCK_GUARDED_BY(mutex_);
+  int64_t next_ PENSTOCK_GUARDED_BY(mutex_) = 0;    // d of the drawing
+  int64_t issued_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // i
+  int64_t cut_ PENSTOCK_GUARDED_BY(mutex_) = 0;     // f
+  int64_t limit_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  double row_ns_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // measured time of a row, smoothed; 0: none yet
+  std::vector<int> idle_workers_ PENSTOCK_GUARDED_BY(mutex_);
+  std::vector<Shift> shifts_ PENSTOCK_GUARDED_BY(mutex_);  // one entry per worker
+  int crew_ PENSTOCK_GUARDED_BY(mutex_) = 0;               // workers that oneTBB was asked for and that have not ended
+  int waiting_ PENSTOCK_GUARDED_BY(mutex_) = 0;            // those of the crew that wait and were not called
+  int called_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // those of the crew that were called and have not noticed it yet
+  /// The consumer sleeps until all batches before this one are ready; 0: it does not sleep.
+  int64_t wanted_end_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  bool consumer_waits_ PENSTOCK_GUARDED_BY(mutex_) = false;  // it waits for the slot of the batch that it makes itself
+  bool is_stopping_ PENSTOCK_GUARDED_BY(mutex_) = false;
   std::unique_ptr<WorkerThreads> threads_;  // null when workers is 0
 };
 

@@ -23,7 +23,7 @@ SlotPool::~SlotPool() {
 std::byte* SlotPool::take() {
   size_t number = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!spare_.empty()) {
       auto* const block = spare_.back();
       spare_.pop_back();
@@ -38,14 +38,14 @@ std::byte* SlotPool::take() {
     throw memory_error("loader", concat(which, ", ", byte_text(block_bytes_), " each"),
                        "a smaller batch size (--batch-size) or less --prefetch");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++block_count_;
   return block;
 }
 
 void SlotPool::give_back(std::byte* block) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (spare_.size() < expected_count_) {
       spare_.push_back(block);
       return;
@@ -56,7 +56,7 @@ void SlotPool::give_back(std::byte* block) noexcept {
 }
 
 size_t SlotPool::byte_count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return block_bytes_ * block_count_;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "loader/rows/loader_options.h"
 
 namespace penstock::detail {
@@ -30,9 +30,9 @@ class SlotPool {
   const SlotAllocator allocator_;
   const size_t block_bytes_;
   const size_t expected_count_;
-  mutable std::mutex mutex_;
-  std::vector<std::byte*> spare_;
-  size_t block_count_ = 0;
+  mutable Mutex mutex_;
+  std::vector<std::byte*> spare_ PENSTOCK_GUARDED_BY(mutex_);
+  size_t block_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock::detail

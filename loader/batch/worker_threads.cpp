@@ -5,11 +5,10 @@
 #include <tbb/task_arena.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "core/limits.h"
+#include "core/mutex.h"
 
 namespace penstock::detail {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 class Roll {
  public:
   int count() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return count_;
   }
 
@@ -32,8 +31,8 @@ class Roll {
     }
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     const auto wait = [this, wanted, deadline] {
-      std::unique_lock lock(mutex_);
-      seen_.wait_until(lock, deadline, [&] { return count_ >= wanted; });
+      const MutexLock lock(mutex_);
+      seen_.wait_until(mutex_, deadline, [&]() PENSTOCK_REQUIRES(mutex_) { return count_ >= wanted; });
     };
     tbb::task_arena all(wanted, 0);
     for (int i = 0; i < wanted; ++i) {
@@ -49,14 +48,14 @@ class Roll {
   void add_this_thread() {
     static thread_local bool is_known = false;
     if (std::exchange(is_known, true)) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++count_;
     seen_.notify_all();
   }
 
-  std::mutex mutex_;
-  std::condition_variable seen_;
-  int count_ = 0;
+  Mutex mutex_;
+  CondVar seen_;
+  int count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
   tbb::task_arena* arena_ = nullptr;
 };
 
@@ -71,7 +70,7 @@ class ThreadBudget {
   }
 
   void add(int workers) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int wanted = workers_ + workers, missing = wanted - roll_.count();
     if (missing > 0) require_threads("loader", missing, "fewer workers");
     raise_limit(static_cast<size_t>(wanted) + 1);  // oneTBB counts one application thread
@@ -79,21 +78,21 @@ class ThreadBudget {
     workers_ = wanted;
   }
   void remove(int workers) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     workers_ -= workers;
   }
 
  private:
-  void raise_limit(size_t wanted) {
+  void raise_limit(size_t wanted) PENSTOCK_REQUIRES(mutex_) {
     if (wanted <= tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) return;
     // The least of all live controls counts, so that the new one takes effect when the old one is destroyed.
     control_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, wanted);
   }
 
-  std::mutex mutex_;
-  int workers_ = 0;
-  Roll roll_;
-  std::unique_ptr<tbb::global_control> control_;
+  Mutex mutex_;
+  int workers_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  Roll roll_ PENSTOCK_GUARDED_BY(mutex_);  // only its call() needs it
+  std::unique_ptr<tbb::global_control> control_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace

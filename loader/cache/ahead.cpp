@@ -29,7 +29,7 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
   std::atexit([] {
     auto& ahead = instance();
     {
-      const std::lock_guard lock(ahead.mutex_);
+      const MutexLock lock(ahead.mutex_);
       ahead.is_ending_ = true;
     }
     ahead.changed_.notify_all();
@@ -40,7 +40,7 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
 
 void Ahead::expect(const std::vector<FarShard>& shards) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!std::exchange(has_expected_, true)) begin_ns_ = now_ns() + kQuiet_ns;  // a loader is about to begin
     queue_.expect(shards);
   }
@@ -49,20 +49,20 @@ void Ahead::expect(const std::vector<FarShard>& shards) {
 
 void Ahead::fetch_next(const FarShard& shard) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_.need_next(shard);
   }
   changed_.notify_one();
 }
 
 void Ahead::forget(const std::string& sum) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   queue_.forget(sum);
 }
 
 void Ahead::need_now() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     begin_ns_ = 0;
     is_needed_ = true;
   }
@@ -71,30 +71,29 @@ void Ahead::need_now() {
 
 Ahead::Parts::Parts() {
   auto& ahead = instance();
-  const std::lock_guard lock(ahead.mutex_);
+  const MutexLock lock(ahead.mutex_);
   if (ahead.parts_count_++ == 0) ahead.is_needed_ = false;
 }
 
 Ahead::Parts::~Parts() {
   auto& ahead = instance();
   {
-    const std::lock_guard lock(ahead.mutex_);
+    const MutexLock lock(ahead.mutex_);
     if (--ahead.parts_count_ == 0) ahead.begin_ns_ = ahead.is_needed_ ? 0 : now_ns() + kQuiet_ns;
   }
   ahead.changed_.notify_all();
 }
 
-/// Requires the mutex.
 bool Ahead::may_begin() const { return !queue_.empty() && parts_count_ == 0 && now_ns() >= begin_ns_; }
 
 void Ahead::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     while (!is_ending_ && !may_begin()) {
       if (queue_.empty() || parts_count_ > 0)
-        changed_.wait(lock);
+        changed_.wait(mutex_);
       else
-        changed_.wait_for(lock, std::chrono::nanoseconds(begin_ns_ - now_ns()));
+        changed_.wait_for(mutex_, std::chrono::nanoseconds(begin_ns_ - now_ns()));
     }
     if (is_ending_) return;
     const FarShard shard = *queue_.pop();

@@ -1,12 +1,11 @@
 // Ahead: fetches shards before they are needed.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/mutex.h"
 #include "loader/cache/fetch_queue.h"
 #include "loader/cache/shard_cache.h"
 
@@ -41,16 +40,18 @@ class Ahead {
  private:
   Ahead();
   void run();
-  bool may_begin() const;
+  bool may_begin() const PENSTOCK_REQUIRES(mutex_);
 
   ShardCache& cache_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  FetchQueue queue_;
-  bool is_ending_ = false, has_expected_ = false;
-  int parts_count_ = 0;
-  bool is_needed_ = false;  // somebody has waited for a whole shard since the first of the parts that are being read
-  int64_t begin_ns_ = 0;    // not before
+  Mutex mutex_;
+  CondVar changed_;
+  FetchQueue queue_ PENSTOCK_GUARDED_BY(mutex_);
+  bool is_ending_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  bool has_expected_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  int parts_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  // Somebody has waited for a whole shard since the first of the parts that are being read.
+  bool is_needed_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  int64_t begin_ns_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // not before
   std::vector<std::thread> threads_;
 };
 

@@ -66,13 +66,13 @@ void FarMap::release() const noexcept { state_.fetch_sub(kOneHold, std::memory_o
 
 void FarMap::bring() const {
   const Stall stall;
-  std::unique_lock lock(mutex_, std::defer_lock);
   // Another loader's thread may have it for as long as its fetch takes.
-  for (int step = 1; !lock.try_lock(); ++step) {
+  for (int step = 1; !mutex_.try_lock(); ++step) {
     std::this_thread::sleep_for(kMapStep);
     if (step % kMapStepsPerQuestion == 0 && is_interrupted())
       throw io_error(concat(shard_.address, ": is being fetched; expected somebody who still waits for it"));
   }
+  const MutexLock lock(mutex_, std::adopt_lock);
   if ((state_.load(std::memory_order_acquire) & kMapped) != 0) return;
   Ahead::instance().need_now();
   map_file(cache_.get(shard_));
@@ -91,8 +91,8 @@ void FarMap::map_file(OpenFile file) const {
 /// The file may be in use by this object's own holder: its mutex is held while it waits for room, and then this one is
 /// not taken.
 void FarMap::drop_unless_read() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
+  if (!mutex_.try_lock()) return;
+  const MutexLock lock(mutex_, std::adopt_lock);
   uint64_t idle = kMapped;
   if (!state_.compare_exchange_strong(idle, 0, std::memory_order_acq_rel)) return;
   unmap_file();
@@ -114,15 +114,20 @@ void FarMap::unmap_file() const {
 
 void FarMap::check_read(std::span<const uint8_t> used, const std::string& where) const {
   // Only what is mapped can have been read; a hold that costs no fetch keeps the guard meanwhile.
-  if ((state_.fetch_add(kOneHold, std::memory_order_acquire) & kMapped) != 0 && guard_) {
-    const auto offset = guard_->first_fault(used);
-    if (offset) {
+  if ((state_.fetch_add(kOneHold, std::memory_order_acquire) & kMapped) != 0) {
+    if (const auto offset = first_fault(used)) {
       release();
       throw io_error(concat(where, ": byte ", *offset, " of its file in the cache ", cache_.folder().string(),
                             " cannot be read; expected a disk without errors"));
     }
   }
   release();
+}
+
+/// Requires a hold of a shard that is mapped. That keeps `guard_` as it is, which changes only while nobody holds the
+/// shard, so that this reads it without the mutex.
+std::optional<size_t> FarMap::first_fault(std::span<const uint8_t> used) const PENSTOCK_NO_THREAD_SAFETY_ANALYSIS {
+  return guard_ ? guard_->first_fault(used) : std::nullopt;
 }
 
 void FarMap::check_file(std::span<const uint8_t> used, const std::string& where) const {

@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "core/mutex.h"
 #include "loader/cache/shard_cache.h"
 #include "loader/files/files.h"
 #include "loader/files/map_guard.h"
@@ -37,8 +37,9 @@ class FarMap final : public FileMap, private Droppable {
   void release() const noexcept override;
   void drop_unless_read() override;
   void bring() const;
-  void map_file(OpenFile file) const;
-  void unmap_file() const;
+  void map_file(OpenFile file) const PENSTOCK_REQUIRES(mutex_);
+  void unmap_file() const PENSTOCK_REQUIRES(mutex_);
+  std::optional<size_t> first_fault(std::span<const uint8_t> used) const;
   void check_shard(const std::string& where) const;
 
   // Bit 0: the file is mapped. The rest: twice the number of holds.
@@ -48,9 +49,9 @@ class FarMap final : public FileMap, private Droppable {
   ShardCache& cache_;
   mutable std::atomic<uint64_t> state_{0};
   mutable std::atomic<bool> is_sound_{false};  // since it was mapped: check_shard() found nothing
-  mutable std::mutex mutex_;                   // of what follows, and of changes of kMapped
-  mutable OpenFile file_;
-  mutable std::unique_ptr<MapGuard> guard_;
+  mutable Mutex mutex_;                        // also of changes of kMapped
+  mutable OpenFile file_ PENSTOCK_GUARDED_BY(mutex_);
+  mutable std::unique_ptr<MapGuard> guard_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::detail

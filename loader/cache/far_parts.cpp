@@ -20,7 +20,7 @@ size_t FarParts::read(uint64_t offset, std::span<uint8_t> out) const {
   TransferWish wish{
       .address = shard_.address, .begin = offset, .end = end, .byte_count = size(), .most_attempts = kMostAttempts};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wish.etag = etag_;
   }
   std::string etag;
@@ -33,7 +33,7 @@ size_t FarParts::read(uint64_t offset, std::span<uint8_t> out) const {
       }};
   try {
     hedged_transfer(*shard_.origin, wish, callbacks, range_times(), [] { return true; });
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     etag_ = etag;
   } catch (const ObjectChanged& changed) {  // nothing is known to be corrupt: the shard may come as it should be
     throw io_error(changed.what());

@@ -1,9 +1,9 @@
 // FarParts: parts of a far shard, without the cache.
 #pragma once
 
-#include <mutex>
 #include <string>
 
+#include "core/mutex.h"
 #include "loader/cache/ahead.h"
 #include "loader/cache/shard_cache.h"
 #include "loader/files/files.h"
@@ -22,8 +22,8 @@ class FarParts final : public RandomAccessFile {
  private:
   FarShard shard_;
   Ahead::Parts keeps_back_;
-  mutable std::mutex mutex_;  // of etag_
-  mutable std::string etag_;
+  mutable Mutex mutex_;
+  mutable std::string etag_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::detail

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/limits.h"
+#include "core/mutex.h"
 #include "loader/cache/cache_options.h"
 
 namespace penstock::detail {
@@ -123,29 +123,30 @@ class CacheFolder {
   void open_marker();
   void mend_marker();
   void agree_on_limit(const std::string& limit_text);
-  bool make_room(uint64_t byte_count, Evicts evicts, const std::function<void(const std::string& sum)>& drop);
-  Place open_place(const std::filesystem::path& path, uint64_t byte_count);
-  uint64_t used_bytes() const;
+  bool make_room(uint64_t byte_count, Evicts evicts, const std::function<void(const std::string& sum)>& drop)
+      PENSTOCK_REQUIRES(mutex_);
+  Place open_place(const std::filesystem::path& path, uint64_t byte_count) PENSTOCK_REQUIRES(mutex_);
+  uint64_t used_bytes() const PENSTOCK_REQUIRES(mutex_);
 
   std::filesystem::path folder_;
   uint64_t limit_bytes_ = 0;
   OpenFile marker_file_;
   Marker* marker_ = nullptr;  // mapped
-  std::mutex mutex_;          // the lock of the folder is that of a process
+  Mutex mutex_;  // the lock of the folder is that of a process; this one is of its threads, and guards files
 };
 
 /// Held while files appear or disappear. Waits up to 30 s, then throws io_error with the number of the process that
 /// has it.
-class CacheFolder::Lock {
+class PENSTOCK_SCOPED_CAPABILITY CacheFolder::Lock {
  public:
-  explicit Lock(CacheFolder& folder);
-  ~Lock();
+  explicit Lock(CacheFolder& folder) PENSTOCK_ACQUIRE(folder.mutex_);
+  ~Lock() PENSTOCK_RELEASE();
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
  private:
   CacheFolder& folder_;
-  std::unique_lock<std::mutex> mutex_lock_;
+  MutexLock mutex_lock_;
 };
 
 }  // namespace penstock::detail

@@ -19,7 +19,7 @@ NodeTurns::NodeTurns(CacheFolder& folder)
 }
 
 int NodeTurns::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto limit = std::min<size_t>(table_.limit_now(), had_.size());
   for (size_t turn = 0; turn < limit; ++turn) {
     if (had_[turn] != Had::kNot || !folder_.lock_shared(turn)) continue;
@@ -37,7 +37,7 @@ int NodeTurns::take() {
 }
 
 void NodeTurns::give_back(int turn) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Had& had = had_[static_cast<size_t>(turn)];
   if (had == Had::kLocked) {
     table_.beat_s[static_cast<size_t>(turn)] = INT64_MAX;  // what nobody has is not a stopped process's
@@ -48,7 +48,7 @@ void NodeTurns::give_back(int turn) {
 
 /// Turns that any process has, and the one that was just given back.
 int NodeTurns::busy_count() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   int count = 1;
   for (size_t turn = 0; turn < had_.size(); ++turn)
     count += had_[turn] != Had::kNot || folder_.is_locked_by_others(turn) ? 1 : 0;
@@ -78,7 +78,7 @@ void NodeTurns::note_byte() { table_.byte_s.store(now_s(), std::memory_order_rel
 int64_t NodeTurns::byte_age_s() const { return std::max<int64_t>(0, now_s() - table_.byte_s); }
 
 void NodeTurns::beat() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t turn = 0; turn < had_.size(); ++turn)
     if (had_[turn] == Had::kLocked) table_.beat_s[turn] = now_s();
 }

@@ -4,8 +4,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
+#include "core/mutex.h"
 #include "loader/cache/folder.h"
 #include "loader/far/limiter.h"
 #include "loader/far/shared_link.h"
@@ -47,8 +47,8 @@ class NodeTurns final : public SharedTurns {
 
   CacheFolder& folder_;
   TurnTable& table_;
-  std::mutex mutex_;
-  std::array<Had, TurnTable::kTurns> had_{};
+  Mutex mutex_;
+  std::array<Had, TurnTable::kTurns> had_ PENSTOCK_GUARDED_BY(mutex_){};
 };
 
 }  // namespace penstock::detail

@@ -95,12 +95,12 @@ void ShardCache::keep_watch() {
 }
 
 void ShardCache::add(const std::string& sum, Droppable& holder) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   holders_.emplace(sum, &holder);
 }
 
 void ShardCache::remove(const std::string& sum, Droppable& holder) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto [at, end] = holders_.equal_range(sum); at != end; ++at) {
     if (at->second != &holder) continue;
     holders_.erase(at);
@@ -109,12 +109,12 @@ void ShardCache::remove(const std::string& sum, Droppable& holder) {
 }
 
 void ShardCache::drop(const std::string& sum) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto [at, end] = holders_.equal_range(sum); at != end; ++at) at->second->drop_unless_read();
 }
 
 void ShardCache::drop_all() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [sum, holder] : holders_) holder->drop_unless_read();
 }
 

@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/mutex.h"
 #include "loader/cache/folder.h"
 #include "loader/cache/node_turns.h"
 #include "loader/cache/wait_line.h"
@@ -80,8 +80,8 @@ class ShardCache {
 
   CacheFolder folder_;
   NodeTurns turns_{folder_};
-  std::mutex mutex_;
-  std::multimap<std::string, Droppable*> holders_;
+  Mutex mutex_;
+  std::multimap<std::string, Droppable*> holders_ PENSTOCK_GUARDED_BY(mutex_);
   std::atomic<bool> is_ending_{false};
   WaitLine waits_;
   std::thread watcher_;

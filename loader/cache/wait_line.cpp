@@ -16,7 +16,7 @@ constexpr const char* kClearLine = "\r\033[K";
 }  // namespace
 
 void WaitLine::begin(const std::string& sum, const std::string& address, uint64_t byte_count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Shard& shard = shards_[sum];
   shard.address = address;
   shard.byte_count = byte_count;
@@ -24,23 +24,23 @@ void WaitLine::begin(const std::string& sum, const std::string& address, uint64_
 }
 
 void WaitLine::arrived(const std::string& sum, uint64_t done) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = shards_.find(sum); found != shards_.end()) found->second.done = done;
 }
 
 void WaitLine::end(const std::string& sum) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = shards_.find(sum); found != shards_.end() && --found->second.waiting_count == 0)
     shards_.erase(found);
 }
 
 bool WaitLine::is_waited_for(const std::string& sum) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return shards_.contains(sum);
 }
 
 std::string WaitLine::tick(int64_t now_ns, uint64_t fetched_bytes, bool is_emulated) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (shards_.empty()) {
     is_waiting_ = false;
     return std::exchange(is_shown_, false) ? kClearLine : "";
@@ -59,7 +59,7 @@ std::string WaitLine::tick(int64_t now_ns, uint64_t fetched_bytes, bool is_emula
 }
 
 std::string WaitLine::last_tick() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(is_shown_, false) ? kClearLine : "";
 }
 

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
+
+#include "core/mutex.h"
 
 namespace penstock::detail {
 
@@ -30,14 +31,16 @@ class WaitLine {
     uint64_t byte_count = 0, done = 0;
     int waiting_count = 0;  ///< Threads.
   };
-  std::string text(double seconds, uint64_t came, bool is_emulated) const;
+  std::string text(double seconds, uint64_t came, bool is_emulated) const PENSTOCK_REQUIRES(mutex_);
 
   const bool is_terminal_;
-  std::mutex mutex_;
-  std::map<std::string, Shard> shards_;
-  bool is_waiting_ = false, is_shown_ = false;  ///< At the last tick.
-  int64_t begin_ns_ = 0, due_ns_ = 0;
-  uint64_t begin_bytes_ = 0;
+  Mutex mutex_;
+  std::map<std::string, Shard> shards_ PENSTOCK_GUARDED_BY(mutex_);
+  bool is_waiting_ PENSTOCK_GUARDED_BY(mutex_) = false;  ///< At the last tick, as is the next one.
+  bool is_shown_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  int64_t begin_ns_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  int64_t due_ns_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  uint64_t begin_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock::detail

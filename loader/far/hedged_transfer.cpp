@@ -3,12 +3,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "loader/far/link_stats.h"
 
@@ -45,6 +44,7 @@ class Race {
     }
     finish();
     if (second.joinable()) second.join();
+    const MutexLock lock(mutex_);
     times_.settle(reserved_bytes_, reserved_bytes_ > 0 ? twice_bytes_ : 0);
     if (reached_ < *wish_.end && failure) std::rethrow_exception(failure);
     times_.add(*wish_.end - wish_.begin, now_ns() - begin_ns_);
@@ -58,14 +58,14 @@ class Race {
                 [this, is_first] {
                   if (is_over_) return false;
                   if (!is_first) return true;
-                  const std::lock_guard lock(mutex_);
+                  const MutexLock lock(mutex_);
                   return callbacks_.on_wait();
                 },
             .is_over = &is_over_};
   }
 
   void take(uint64_t offset, std::span<const uint8_t> bytes, const ObjectFacts& facts) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!etag_.empty() && facts.etag != etag_)
       throw ObjectChanged(wish_.address, concat("its ETag was ", in_quotes(etag_), " and is ", in_quotes(facts.etag)));
     etag_ = facts.etag;
@@ -81,9 +81,9 @@ class Race {
   void ask_again_after(std::chrono::nanoseconds late) {
     TransferWish rest = wish_;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, late, [this] { return is_over_.load(); });
-      while (!is_over_ && !may_ask_again()) changed_.wait_for(lock, kQuestionStep);
+      const MutexLock lock(mutex_);
+      changed_.wait_for(mutex_, late, [this] { return is_over_.load(); });
+      while (!is_over_ && !may_ask_again()) changed_.wait_for(mutex_, kQuestionStep);
       if (is_over_) return;
       rest.begin = reached_;
       rest.etag = etag_;
@@ -95,8 +95,7 @@ class Race {
     }
   }
 
-  /// Requires the lock.
-  bool may_ask_again() {
+  bool may_ask_again() PENSTOCK_REQUIRES(mutex_) {
     const uint64_t rest_bytes = *wish_.end - reached_;
     if (!is_waited_for_() || !times_.reserve(rest_bytes)) return false;
     reserved_bytes_ = rest_bytes;
@@ -104,10 +103,10 @@ class Race {
   }
 
   void finish() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_race();
   }
-  void end_race() {
+  void end_race() PENSTOCK_REQUIRES(mutex_) {
     is_over_ = true;
     changed_.notify_all();
   }
@@ -119,10 +118,12 @@ class Race {
   const std::function<bool()>& is_waited_for_;
   const int64_t begin_ns_ = now_ns();
   std::atomic<bool> is_over_{false};
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  std::string etag_;
-  uint64_t reached_, reserved_bytes_ = 0, twice_bytes_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  std::string etag_ PENSTOCK_GUARDED_BY(mutex_);
+  uint64_t reached_ PENSTOCK_GUARDED_BY(mutex_);
+  uint64_t reserved_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  uint64_t twice_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

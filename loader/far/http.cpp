@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
 
@@ -119,7 +119,7 @@ void free_handle(const Handle& handle) {
 class HandlePool {
  public:
   Handle take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (idle_.empty()) return {curl().make(), curl().make_loop()};
     const Handle handle = idle_.back();
     idle_.pop_back();
@@ -127,18 +127,18 @@ class HandlePool {
   }
   void give_back(const Handle& handle) {
     curl().reset(handle.easy);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     idle_.push_back(handle);
   }
   /// Closes the connections that nobody uses.
   void clear() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Handle& handle : std::exchange(idle_, {})) free_handle(handle);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Handle> idle_;
+  Mutex mutex_;
+  std::vector<Handle> idle_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 HandlePool& handles() {
@@ -243,7 +243,7 @@ class CertificateStore {
     const auto set = curl().set;
     if (!file.empty()) set(handle, CURLOPT_CAINFO, file.c_str());
     if (!curl().shares_stores || has_proxy()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (store_ == nullptr) {
       set(handle, CURLOPT_SSL_CTX_FUNCTION, look);
       set(handle, CURLOPT_SSL_CTX_DATA, read);
@@ -257,7 +257,7 @@ class CertificateStore {
 
   /// To be called after an answer, because some versions of libcurl fill the store while they wait for one.
   void take(void* read, bool is_answered) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (store_ != nullptr || !is_answered) return curl().free_store(read);
     store_ = read;
     file_ = certificates();
@@ -282,9 +282,9 @@ class CertificateStore {
     return CURLE_OK;
   }
 
-  std::mutex mutex_;
-  std::string file_;       // that the store is of
-  void* store_ = nullptr;  // never freed
+  Mutex mutex_;
+  std::string file_ PENSTOCK_GUARDED_BY(mutex_);       // that the store is of
+  void* store_ PENSTOCK_GUARDED_BY(mutex_) = nullptr;  // never freed
 };
 
 CertificateStore& certificate_store() {

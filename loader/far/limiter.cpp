@@ -20,10 +20,11 @@ RequestLimiter::Turn::Turn(RequestLimiter& limiter, const std::function<bool()>&
 
 /// False: nobody waits any more.
 bool RequestLimiter::Turn::wait_for_own(const std::function<bool()>& on_wait) {
-  std::unique_lock lock(limiter_.mutex_);
+  MutexLock lock(limiter_.mutex_);
   bool goes_on = true;
-  while (goes_on &&
-         !limiter_.freed_.wait_for(lock, kOnWaitEvery, [this] { return limiter_.running_ < limiter_.limit_; })) {
+  while (goes_on && !limiter_.freed_.wait_for(
+                        limiter_.mutex_, kOnWaitEvery,
+                        [this]() PENSTOCK_REQUIRES(limiter_.mutex_) { return limiter_.running_ < limiter_.limit_; })) {
     lock.unlock();  // what is asked may take Python's lock and run its signal handlers, which may want a turn
     goes_on = on_wait();
     lock.lock();
@@ -53,21 +54,21 @@ RequestLimiter::Turn::~Turn() { give_back(); }
 
 void RequestLimiter::Turn::give_back() {
   if (number_ != SharedTurns::kNoTurn) shared_->give_back(number_);
-  const std::lock_guard lock(limiter_.mutex_);
+  const MutexLock lock(limiter_.mutex_);
   --limiter_.running_;
   limiter_.freed_.notify_one();
 }
 
 void RequestLimiter::slow_down() {
   if (SharedTurns* const shared = shared_) shared->slow_down();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   limit_ = std::max(1, limit_ / 2);
   successes_ = 0;
 }
 
 void RequestLimiter::succeeded() {
   if (SharedTurns* const shared = shared_) shared->succeeded();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (limit_ == most_ || ++successes_ < limit_) return;
   successes_ = 0;
   ++limit_;
@@ -84,7 +85,7 @@ int64_t RequestLimiter::byte_age_s() const {
 }
 
 int RequestLimiter::limit() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return limit_;
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
+
+#include "core/mutex.h"
 
 namespace penstock::detail {
 
@@ -59,9 +59,11 @@ class RequestLimiter {
 
  private:
   const int most_;
-  mutable std::mutex mutex_;
-  std::condition_variable freed_;
-  int limit_, running_ = 0, successes_ = 0;
+  mutable Mutex mutex_;
+  CondVar freed_;
+  int limit_ PENSTOCK_GUARDED_BY(mutex_);
+  int running_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  int successes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
   std::atomic<SharedTurns*> shared_{nullptr};
 };
 

@@ -2,12 +2,12 @@
 #include "loader/far/link_stats.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/far/shared_link.h"
@@ -16,23 +16,27 @@ namespace penstock {
 namespace {
 
 struct LinkCounters {
-  std::mutex mutex;
   LinkStats sums;
   std::set<std::string> seen;  // shards that were fetched before, by XXH3
   int flowing_count = 0;       // transfers whose bytes come just now
   int64_t flow_begin_ns = 0;
 };
 
-LinkCounters& link_counters() {
-  static auto& counters = *new LinkCounters;  // never destroyed: threads that fetch may outlive main()
+struct GuardedCounters {
+  Mutex mutex;
+  LinkCounters counters PENSTOCK_GUARDED_BY(mutex);
+};
+
+GuardedCounters& guarded_counters() {
+  static auto& counters = *new GuardedCounters;  // never destroyed: threads that fetch may outlive main()
   return counters;
 }
 
 template <class Change>
 void change_sums(const Change& change) {
-  auto& counters = link_counters();
-  const std::lock_guard lock(counters.mutex);
-  change(counters);
+  auto& guarded = guarded_counters();
+  const MutexLock lock(guarded.mutex);
+  change(guarded.counters);
 }
 
 /// `one` and `sign` times `other`, which is 1 or -1. Counts may wrap on the way.
@@ -63,10 +67,10 @@ std::string origin_of(const std::string& address) {
 }  // namespace
 
 LinkStats link_stats() {
-  auto& counters = link_counters();
-  const std::lock_guard lock(counters.mutex);
-  LinkStats now = counters.sums;
-  if (counters.flowing_count > 0) now.transfer_ms += ms_since(counters.flow_begin_ns);
+  auto& guarded = guarded_counters();
+  const MutexLock lock(guarded.mutex);
+  LinkStats now = guarded.counters.sums;
+  if (guarded.counters.flowing_count > 0) now.transfer_ms += ms_since(guarded.counters.flow_begin_ns);
   const detail::SharedSums shared = detail::shared_sums();
   now.machine_bytes = shared.byte_count;
   now.machine_ms = shared.flow_ms;

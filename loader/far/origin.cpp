@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "loader/far/credential_sources.h"
 #include "loader/far/retry.h"
@@ -72,7 +73,7 @@ class SigningOrigin : public Origin {
   }
 
   bool renew() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!credentials_) return false;
     auto found = find();
     if (!found) return false;
@@ -83,13 +84,13 @@ class SigningOrigin : public Origin {
   bool set_clock(const std::string& date) override {
     const auto theirs = parse_http_date(date);
     if (!theirs) return false;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     clock_offset_s_ = *theirs - std::time(nullptr);
     return true;
   }
 
   std::string credentials_text() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return credentials_ ? credentials_->source : "";
   }
   std::string region_text() override { return region_; }
@@ -108,7 +109,7 @@ class SigningOrigin : public Origin {
  private:
   std::optional<Credentials> credentials() {
     if (is_anonymous_) return {};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool ends = credentials_ && credentials_->expires_s != 0 &&
                       credentials_->expires_s - kRenewedBefore_s <= std::time(nullptr);
     if (ends || !has_looked_) look_for_keys();
@@ -117,8 +118,7 @@ class SigningOrigin : public Origin {
     return credentials_;
   }
   /// Keys that still hold stay while the service that gives new ones fails, which is asked again a minute later.
-  /// Requires the mutex.
-  void look_for_keys() {
+  void look_for_keys() PENSTOCK_REQUIRES(mutex_) {
     const int64_t now_s = std::time(nullptr);
     const bool do_hold = credentials_ && credentials_->expires_s > now_s;
     if (do_hold && now_s < next_look_s_) return;
@@ -134,16 +134,16 @@ class SigningOrigin : public Origin {
     next_look_s_ = now_s + kRenewedAgainAfter_s;
   }
   int64_t clock_offset_s() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return clock_offset_s_;
   }
 
   const bool is_anonymous_;
-  std::mutex mutex_;
-  std::optional<Credentials> credentials_;
-  bool has_looked_ = false;
-  int64_t next_look_s_ = 0;
-  int64_t clock_offset_s_ = 0;
+  Mutex mutex_;
+  std::optional<Credentials> credentials_ PENSTOCK_GUARDED_BY(mutex_);
+  bool has_looked_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  int64_t next_look_s_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  int64_t clock_offset_s_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 std::string region_of_environment() {

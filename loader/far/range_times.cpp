@@ -15,7 +15,7 @@ constexpr uint64_t kRangesPerSecondAsk = 20;
 }  // namespace
 
 void RangeTimes::add(uint64_t byte_count, int64_t took_ns) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++range_count_;
   range_bytes_ += byte_count;
   recent_.push_back({byte_count, took_ns});
@@ -25,7 +25,7 @@ void RangeTimes::add(uint64_t byte_count, int64_t took_ns) {
 std::optional<int64_t> RangeTimes::late_after_ns(uint64_t byte_count) const {
   std::vector<int64_t> alike_ns;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Range& range : recent_)
       if (range.byte_count >= byte_count / 2 && range.byte_count / 2 <= byte_count) alike_ns.push_back(range.took_ns);
   }
@@ -37,7 +37,7 @@ std::optional<int64_t> RangeTimes::late_after_ns(uint64_t byte_count) const {
 }
 
 bool RangeTimes::reserve(uint64_t byte_count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if ((second_count_ + 1) * kRangesPerSecondAsk > range_count_) return false;
   if ((second_bytes_ + byte_count) * kRangesPerSecondAsk > range_bytes_) return false;
   ++second_count_;
@@ -46,7 +46,7 @@ bool RangeTimes::reserve(uint64_t byte_count) {
 }
 
 void RangeTimes::settle(uint64_t reserved_bytes, uint64_t twice_bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   second_bytes_ += twice_bytes;
   second_bytes_ -= reserved_bytes;
 }

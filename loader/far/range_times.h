@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
+
+#include "core/mutex.h"
 
 namespace penstock::detail {
 
@@ -32,10 +33,12 @@ class RangeTimes {
     uint64_t byte_count;
     int64_t took_ns;
   };
-  mutable std::mutex mutex_;
-  std::deque<Range> recent_;
-  uint64_t range_count_ = 0, range_bytes_ = 0;
-  uint64_t second_count_ = 0, second_bytes_ = 0;
+  mutable Mutex mutex_;
+  std::deque<Range> recent_ PENSTOCK_GUARDED_BY(mutex_);
+  uint64_t range_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  uint64_t range_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  uint64_t second_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  uint64_t second_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 /// That of this process.

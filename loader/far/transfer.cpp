@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <mutex>
 #include <set>
 #include <thread>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/mutex.h"
 #include "core/number.h"
 #include "core/text.h"
 #include "loader/far/answer.h"
@@ -35,17 +35,17 @@ std::atomic<int64_t> g_last_byte_ns{0};  // of all transfers of this process
 class KnownHosts {
  public:
   bool contains(const std::string& host) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return hosts_.contains(host);
   }
   void add(const std::string& host) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     hosts_.insert(host);
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::string> hosts_;
+  Mutex mutex_;
+  std::set<std::string> hosts_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 KnownHosts& known_hosts() {

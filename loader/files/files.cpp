@@ -2,9 +2,9 @@
 #include "loader/files/files.h"
 
 #include <map>
-#include <mutex>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -59,10 +59,10 @@ void Files::clean_up(const std::filesystem::path& folder, const std::filesystem:
 
 const Files& files_of(const std::filesystem::path& path) {
   // Never destroyed, because the last threads of a program may still read.
-  static auto& made = *new std::map<std::string, std::unique_ptr<const Files>>;
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = *new Mutex;
+  static auto& made PENSTOCK_GUARDED_BY(mutex) = *new std::map<std::string, std::unique_ptr<const Files>>;
   const std::string scheme = scheme_of(path.string());
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   auto& files = made[scheme];
   if (!files) files = FilesRegistry::make(Spec(FilesKind::kName, scheme, {}));
   return *files;

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace penstock::detail {
 
 std::atomic<uint64_t> map_fault_count{0};
@@ -39,11 +41,11 @@ struct MapHandler {
   static inline size_t page_bytes = 0;
   static inline std::atomic<bool> is_installed{false};
   static constexpr int kMostLevels = 8;
-  static inline std::array<struct sigaction, kMostLevels> previous{};  // what the handler of each level has replaced
-  static inline int level_count = 0;                                   // levels that have been in use, with `mutex`
-
-  static inline std::mutex mutex;  // locked to make or destroy a guard or to put back the handler; never by the handler
-  static inline Entry* first_free = nullptr;
+  static inline Mutex mutex;  // locked to make or destroy a guard or to put back the handler; never by the handler
+  static inline int level_count PENSTOCK_GUARDED_BY(mutex) = 0;  // levels that have been in use
+  static inline Entry* first_free PENSTOCK_GUARDED_BY(mutex) = nullptr;
+  // What the handler of each level has replaced. Written with `mutex`; the handlers read it without.
+  static inline std::array<struct sigaction, kMostLevels> previous{};
 
   using Action = void (*)(int, siginfo_t*, void*);
 
@@ -64,8 +66,8 @@ struct MapHandler {
   }
 
   /// Installs the handler on top of `current`. A program that installs a handler again (faulthandler.disable() and
-  /// enable()) gets the level that it had. Requires `mutex`.
-  static void install_on(const struct sigaction& current) {
+  /// enable()) gets the level that it had.
+  static void install_on(const struct sigaction& current) PENSTOCK_REQUIRES(mutex) {
     const auto same = std::find_if(previous.begin(), previous.begin() + level_count, [&](const auto& one) {
       return one.sa_flags == current.sa_flags && one.sa_sigaction == current.sa_sigaction;
     });
@@ -90,7 +92,7 @@ struct MapHandler {
     struct sigaction current {};
     sigaction(SIGBUS, nullptr, &current);
     if (is_own(current)) return;
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     sigaction(SIGBUS, nullptr, &current);
     if (!is_own(current)) install_on(current);
   }
@@ -145,7 +147,7 @@ MapGuard::MapGuard(std::span<const uint8_t> map) {
   std::call_once(installed, MapHandler::install);
   const size_t page_count = map.size() / MapHandler::page_bytes + 1;
   auto pages = std::make_unique<std::atomic<uint64_t>[]>(page_count / 64 + 1);
-  const std::lock_guard lock(MapHandler::mutex);
+  const MutexLock lock(MapHandler::mutex);
   const bool is_new = MapHandler::first_free == nullptr;
   entry_ = is_new ? new Entry : std::exchange(MapHandler::first_free, MapHandler::first_free->next_free);
   entry_->fault_count = 0;
@@ -158,7 +160,7 @@ MapGuard::MapGuard(std::span<const uint8_t> map) {
 }
 
 MapGuard::~MapGuard() {
-  const std::lock_guard lock(MapHandler::mutex);
+  const MutexLock lock(MapHandler::mutex);
   entry_->begin = 0;
   map_fault_count -= entry_->fault_count;
   delete[] entry_->pages.load();

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/mutex.h"
 #include "core/parallel.h"
 #include "core/regular_file.h"
 #include "core/text.h"
@@ -208,7 +208,7 @@ class Packing {
   }
 
   PackProgress take_progress() {
-    const std::lock_guard lock(skipped_mutex_);
+    const MutexLock lock(skipped_mutex_);
     return {.done_count = done_count_,
             .total_count = total_count_,
             .seconds = ms_since(start_ns_) / 1000,
@@ -304,7 +304,7 @@ class Packing {
   }
 
   void note_skipped(const std::string& message) {
-    const std::lock_guard lock(skipped_mutex_);
+    const MutexLock lock(skipped_mutex_);
     ++skipped_count_;
     skipped_.push_back(message);
   }
@@ -371,9 +371,9 @@ class Packing {
                                                 [](uint64_t sum, const auto& ids) { return sum + ids.size(); });
   uint64_t reused_count_ = 0;
   std::atomic<uint64_t> done_count_{0};
-  std::mutex skipped_mutex_;  // guards the next two
-  uint64_t skipped_count_ = 0;
-  std::vector<std::string> skipped_;
+  Mutex skipped_mutex_;
+  uint64_t skipped_count_ PENSTOCK_GUARDED_BY(skipped_mutex_) = 0;
+  std::vector<std::string> skipped_ PENSTOCK_GUARDED_BY(skipped_mutex_);
 };
 
 }  // namespace

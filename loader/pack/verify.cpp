@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <sstream>

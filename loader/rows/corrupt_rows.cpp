@@ -41,7 +41,7 @@ void append(const std::filesystem::path& path, const std::string& line) {
 void CorruptRows::add_sample(const Dataset& dataset, uint64_t index, const std::string& error) {
   if (quarantine_.empty()) return;
   const Sample sample = dataset.at(index);  // before the lock, because a shard may have to be waited for
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!samples_.insert(index).second) return;
   nlohmann::ordered_json json{
       {"split", dataset.manifest().split}, {"id", sample.id}, {"index", index}, {"label", sample.label}};
@@ -53,14 +53,14 @@ void CorruptRows::add_sample(const Dataset& dataset, uint64_t index, const std::
 }
 
 void CorruptRows::add_row(int64_t epoch, int64_t batch, int64_t row) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rows_.emplace(epoch, batch, row);
   has_rows_.store(true, std::memory_order_release);
 }
 
 int64_t CorruptRows::take(int64_t epoch, int64_t batch) {
   if (!has_rows_.load(std::memory_order_acquire)) return 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto begin = rows_.lower_bound({epoch, batch, 0}), end = rows_.lower_bound({epoch, batch + 1, 0});
   const auto count = std::distance(begin, end);
   rows_.erase(rows_.begin(), end);

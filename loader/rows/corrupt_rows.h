@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <set>
 #include <string>
 #include <tuple>
 
+#include "core/mutex.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock::detail {
@@ -31,10 +31,10 @@ class CorruptRows {
 
  private:
   std::filesystem::path quarantine_;
-  std::mutex mutex_;
-  std::set<uint64_t> samples_;  // indices
+  Mutex mutex_;
+  std::set<uint64_t> samples_ PENSTOCK_GUARDED_BY(mutex_);  // indices
   std::atomic<bool> has_rows_{false};
-  std::set<std::tuple<int64_t, int64_t, int64_t>> rows_;  // epoch, batch, row
+  std::set<std::tuple<int64_t, int64_t, int64_t>> rows_ PENSTOCK_GUARDED_BY(mutex_);  // epoch, batch, row
 };
 
 }  // namespace penstock::detail

@@ -110,7 +110,7 @@ void SampleOrder::add_spans(const Dataset& dataset, const LoaderOptions& options
 
 EpochOrder SampleOrder::order_of(int64_t epoch) const {
   if (sampler_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Kept& kept = kept_[static_cast<size_t>(epoch) % kept_.size()];
     if (kept.epoch != epoch) kept = {epoch, sampler_->epoch(epoch)};
     return {Order::sequential(rows_), kept.sampled};

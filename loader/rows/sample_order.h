@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/mutex.h"
 #include "loader/order/order.h"
 #include "loader/order/partition.h"
 #include "loader/order/shard_order.h"
@@ -106,8 +106,9 @@ class SampleOrder {
     int64_t epoch = -1;
     std::shared_ptr<const SampledEpoch> sampled;
   };
-  mutable std::mutex mutex_;
-  mutable std::array<Kept, 2> kept_;  // workers may be at the end of one epoch and at the begin of the next
+  mutable Mutex mutex_;
+  // Workers may be at the end of one epoch and at the begin of the next.
+  mutable std::array<Kept, 2> kept_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <system_error>
 #include <thread>
@@ -11,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/mutex.h"
 #include "loader/files/interrupt.h"
 
 namespace penstock::detail {
@@ -28,7 +28,7 @@ class Crew {
     for (size_t i = 0; i < std::min(count_, kMostThreads); ++i) {
       try {
         threads_.emplace_back([this] { work(); });
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         ++running_count_;
       } catch (const std::system_error&) {  // with fewer threads it takes longer
         break;
@@ -44,8 +44,9 @@ class Crew {
 
   /// Whether all threads have ended, waiting for it a while.
   bool have_ended() {
-    std::unique_lock lock(mutex_);
-    return ended_.wait_for(lock, kOnWaitEvery, [this] { return ended_count_ == running_count_; });
+    const MutexLock lock(mutex_);
+    return ended_.wait_for(mutex_, kOnWaitEvery,
+                           [this]() PENSTOCK_REQUIRES(mutex_) { return ended_count_ == running_count_; });
   }
   bool has_failed() const { return has_failed_; }
 
@@ -66,7 +67,7 @@ class Crew {
     } catch (const std::exception&) {  // an outage must not be met once per shard
       has_failed_ = is_over_ = true;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++ended_count_;
     ended_.notify_one();
   }
@@ -75,9 +76,10 @@ class Crew {
   const Step step_;
   std::atomic<size_t> next_{0};
   std::atomic<bool> is_over_{false}, has_failed_{false};
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  int running_count_ = 0, ended_count_ = 0;  // with mutex_
+  Mutex mutex_;
+  CondVar ended_;
+  int running_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  int ended_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;
 };
 
@@ -112,21 +114,21 @@ void FirstRows::fetch(const std::vector<Wish>& wishes, const std::function<void(
 }
 
 void FirstRows::add(size_t shard, std::shared_ptr<const ShardPart> part) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   parts_.insert_or_assign(shard, std::move(part));
   has_parts_.store(true, std::memory_order_release);
 }
 
 std::shared_ptr<const ShardPart> FirstRows::find(size_t shard, size_t row) const {
   if (!has_parts_.load(std::memory_order_acquire)) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = parts_.find(shard);
   return found != parts_.end() && found->second->has(row) ? found->second : nullptr;
 }
 
 void FirstRows::drop(size_t shard) {
   if (!has_parts_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   parts_.erase(shard);
   has_parts_.store(!parts_.empty(), std::memory_order_release);
 }

@@ -6,9 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "loader/shards/shard_part.h"
 
 namespace penstock::detail {
@@ -34,8 +34,8 @@ class FirstRows {
   void add(size_t shard, std::shared_ptr<const ShardPart> part);
 
   std::atomic<bool> has_parts_{false};
-  mutable std::mutex mutex_;
-  std::map<size_t, std::shared_ptr<const ShardPart>> parts_;  // by the number of the shard
+  mutable Mutex mutex_;
+  std::map<size_t, std::shared_ptr<const ShardPart>> parts_ PENSTOCK_GUARDED_BY(mutex_);  // by the number of the shard
 };
 
 }  // namespace penstock::detail

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/safetensors.h"
@@ -54,25 +54,28 @@ class ShardPart::Map final : public FileMap {
     throw io_error(concat(path().string(), ": ends before byte ", range.end, "; expected ", bytes_.size(), " bytes"));
   }
 
-  void belongs_to(std::weak_ptr<const void> part) const { part_ = std::move(part); }
+  void belongs_to(std::weak_ptr<const void> part) const {
+    const MutexLock lock(mutex_);
+    part_ = std::move(part);
+  }
 
  private:
   void hold() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (hold_count_++ == 0) kept_ = part_.lock();
   }
   void release() const noexcept override {
     std::shared_ptr<const void> last;  // this object may end with it, after the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--hold_count_ == 0) last = std::move(kept_);
   }
 
   uint8_t* memory_;
   std::atomic<int64_t> used_bytes_{0};
-  mutable std::mutex mutex_;  // of what follows
-  mutable int64_t hold_count_ = 0;
-  mutable std::weak_ptr<const void> part_;
-  mutable std::shared_ptr<const void> kept_;
+  mutable Mutex mutex_;
+  mutable int64_t hold_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  mutable std::weak_ptr<const void> part_ PENSTOCK_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const void> kept_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 /// Sorted, and as one where there are no more than kGapBytes between them.

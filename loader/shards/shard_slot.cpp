@@ -85,7 +85,7 @@ void OpenShard::check_field_once(size_t row, size_t number) const {
 
 const OpenShard& ShardSlot::get() const {
   if (const auto* shard = if_open()) return *shard;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto* shard = if_open()) return *shard;
   if (corrupt_) std::rethrow_exception(corrupt_);
   const auto& entry = split_->manifest.shards[number_];

@@ -6,9 +6,9 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "loader/shards/manifest.h"
 #include "loader/shards/shard.h"
 
@@ -62,8 +62,8 @@ class ShardSlot {
  private:
   std::shared_ptr<const Split> split_;
   size_t number_;
-  mutable std::mutex mutex_;            // held while the shard is opened
-  mutable std::exception_ptr corrupt_;  // why it cannot be opened
+  mutable Mutex mutex_;                                             // held while the shard is opened
+  mutable std::exception_ptr corrupt_ PENSTOCK_GUARDED_BY(mutex_);  // why it cannot be opened
   mutable std::atomic<const OpenShard*> shard_{nullptr};
 };
 

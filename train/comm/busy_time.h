@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <mutex>
+
+#include "core/mutex.h"
 
 namespace penstock::detail {
 
@@ -14,7 +15,7 @@ class BusyTime {
  public:
   /// Adds [begin_ns, end_ns) and gives how much of it no earlier interval has covered.
   int64_t add(int64_t begin_ns, int64_t end_ns) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     int64_t fresh_ns = std::max<int64_t>(end_ns - begin_ns, 0), from_ns = begin_ns, to_ns = std::max(begin_ns, end_ns);
     auto covered = covered_.upper_bound(begin_ns);
     if (covered != covered_.begin() && std::prev(covered)->second >= begin_ns) --covered;
@@ -32,8 +33,8 @@ class BusyTime {
  private:
   static constexpr size_t kMost = 64;  // what began before these has ended long ago
 
-  std::mutex mutex_;
-  std::map<int64_t, int64_t> covered_;  // begin and end; they do not touch
+  Mutex mutex_;
+  std::map<int64_t, int64_t> covered_ PENSTOCK_GUARDED_BY(mutex_);  // begin and end; they do not touch
 };
 
 }  // namespace penstock::detail

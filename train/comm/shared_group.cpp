@@ -77,7 +77,7 @@ SharedGroup::SharedGroup(Comm& comm, SharedMemory seats)
 
 SharedGroup::~SharedGroup() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_ending_ = true;
   }
   changed_.notify_one();
@@ -125,7 +125,7 @@ SharedGroup::Result SharedGroup::post(const torch::Tensor& tensor, const torch::
             .result = {}};
   auto result = task.result.get_future();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
   }
   changed_.notify_one();
@@ -137,8 +137,8 @@ void SharedGroup::run() {
   const at::NoGradGuard no_grad;
   std::exception_ptr failure;
   for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return is_ending_ || !tasks_.empty(); });
+    MutexLock lock(mutex_);
+    changed_.wait(mutex_, [&]() PENSTOCK_REQUIRES(mutex_) { return is_ending_ || !tasks_.empty(); });
     if (is_ending_) return;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();

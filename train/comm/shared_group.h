@@ -3,17 +3,16 @@
 
 #include <torch/types.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "core/mutex.h"
 #include "train/comm/busy_time.h"
 #include "train/comm/comm.h"
 #include "train/comm/shared_memory.h"
@@ -87,9 +86,9 @@ class SharedGroup {
   std::map<const void*, std::weak_ptr<Rows>> rows_;  // by the address of this rank's row
   BusyTime busy_;
 
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Task> tasks_ PENSTOCK_GUARDED_BY(mutex_);
   std::atomic<bool> is_ending_ = false;
   std::thread thread_;  // since the first collective
 };

@@ -43,13 +43,15 @@ SharedMessages::SharedMessages(Comm& comm, const SharedGroup& group, std::vector
                          SharedChannel::kMemory * static_cast<size_t>(to));
   };
   for (auto& map : maps_) map.close_file();
-  for (int rank = 0; rank < comm.world_size(); ++rank)
-    peers_.push_back({.out = channel(rank_, rank), .in = channel(rank, rank_)});
+  for (int rank = 0; rank < comm.world_size(); ++rank) {
+    outgoing_.push_back({channel(rank_, rank)});
+    incoming_.push_back({channel(rank, rank_)});
+  }
 }
 
 SharedMessages::~SharedMessages() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_ending_ = true;
   }
   changed_.notify_one();
@@ -68,8 +70,8 @@ void SharedMessages::ring(int rank) {
 
 SharedMessages::Handle SharedMessages::send(const torch::Tensor& tensor, int peer, int tag) {
   auto transfer = std::make_shared<Transfer>(tensor.contiguous(), peer, tag);
-  const std::lock_guard lock(mutex_);
-  peers_[static_cast<size_t>(peer)].sends.push_back(transfer);
+  const MutexLock lock(mutex_);
+  outgoing_[static_cast<size_t>(peer)].sends.push_back(transfer);
   if (!progress_sends(peer)) return transfer;
   has_waiting_ = true;
   changed_.notify_one();
@@ -79,9 +81,9 @@ SharedMessages::Handle SharedMessages::send(const torch::Tensor& tensor, int pee
 
 /// Sends what found no room, whenever a peer has made some.
 void SharedMessages::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_ending_ || has_waiting_; });
+    changed_.wait(mutex_, [this]() PENSTOCK_REQUIRES(mutex_) { return is_ending_ || has_waiting_; });
     if (is_ending_) return;
     const uint32_t seen = bell(rank_).load();
     has_waiting_ = progress_all_sends();
@@ -94,7 +96,7 @@ void SharedMessages::run() {
 
 SharedMessages::Handle SharedMessages::receive(const torch::Tensor& tensor, int peer, int tag) {
   auto transfer = std::make_shared<Transfer>(tensor, peer, tag);
-  auto& from = peers_[static_cast<size_t>(peer)];
+  auto& from = incoming_[static_cast<size_t>(peer)];
   const auto early =
       std::find_if(from.set_aside.begin(), from.set_aside.end(), [tag](const SetAside& one) { return one.tag == tag; });
   if (early == from.set_aside.end()) {
@@ -108,9 +110,9 @@ SharedMessages::Handle SharedMessages::receive(const torch::Tensor& tensor, int 
 }
 
 bool SharedMessages::progress_sends(int rank) {
-  auto& to = peers_[static_cast<size_t>(rank)];
+  auto& to = outgoing_[static_cast<size_t>(rank)];
   bool has_written = false;
-  for (; !to.sends.empty() && to.out.write(to.sends.front()->tag, bytes_of(to.sends.front()->tensor));
+  for (; !to.sends.empty() && to.channel.write(to.sends.front()->tag, bytes_of(to.sends.front()->tensor));
        to.sends.pop_front()) {
     to.sends.front()->tensor.reset();
     to.sends.front()->is_done = true;
@@ -122,15 +124,15 @@ bool SharedMessages::progress_sends(int rank) {
 
 bool SharedMessages::progress_all_sends() {
   bool has_waiting = false;
-  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) has_waiting |= progress_sends(rank);
+  for (int rank = 0; rank < static_cast<int>(outgoing_.size()); ++rank) has_waiting |= progress_sends(rank);
   return has_waiting;
 }
 
 void SharedMessages::progress_receives(int rank) {
-  auto& from = peers_[static_cast<size_t>(rank)];
+  auto& from = incoming_[static_cast<size_t>(rank)];
   bool makes_room = false;
   while (!from.receives.empty()) {
-    const auto message = from.in.front();
+    const auto message = from.channel.front();
     if (!message) break;
     const auto wanted = std::find_if(from.receives.begin(), from.receives.end(),
                                      [&](const Handle& one) { return one->tag == message->tag; });
@@ -142,17 +144,17 @@ void SharedMessages::progress_receives(int rank) {
       (*wanted)->tensor.reset();
       from.receives.erase(wanted);
     }
-    makes_room |= from.in.pop();
+    makes_room |= from.channel.pop();
   }
   if (makes_room) ring(rank);
 }
 
 void SharedMessages::progress() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     progress_all_sends();
   }
-  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) progress_receives(rank);
+  for (int rank = 0; rank < static_cast<int>(incoming_.size()); ++rank) progress_receives(rank);
 }
 
 bool SharedMessages::is_done(const Transfer& transfer) {

@@ -4,15 +4,15 @@
 #include <torch/types.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "train/comm/comm.h"
 #include "train/comm/shared_channel.h"
 #include "train/comm/shared_group.h"
@@ -41,6 +41,7 @@ class SharedMessages {
 
   /// A message under way. It holds its tensor until it is done.
   struct Transfer {
+    Transfer(torch::Tensor what, int peer, int tag) : tensor(std::move(what)), peer(peer), tag(tag) {}
     torch::Tensor tensor;
     int peer, tag;
     std::atomic<bool> is_done = false;
@@ -59,18 +60,21 @@ class SharedMessages {
     int tag;
     std::vector<std::byte> bytes;
   };
-  struct Peer {
-    SharedChannel out, in;
-    std::deque<Handle> sends = {};       // for which the channel had no room
+  struct Outgoing {
+    SharedChannel channel;
+    std::deque<Handle> sends = {};  // for which the channel had no room
+  };
+  struct Incoming {
+    SharedChannel channel;
     std::list<Handle> receives = {};     // not come yet
     std::list<SetAside> set_aside = {};  // came before somebody asked for them
   };
 
   SharedMessages(Comm& comm, const SharedGroup& group, std::vector<SharedMemory> maps);
   void progress();
-  /// Requires the lock. Returns whether some found no room.
-  bool progress_sends(int rank);
-  bool progress_all_sends();
+  /// Returns whether some found no room.
+  bool progress_sends(int rank) PENSTOCK_REQUIRES(mutex_);
+  bool progress_all_sends() PENSTOCK_REQUIRES(mutex_);
   void progress_receives(int rank);
   void run();
   /// That of `rank`: it changes when that one may go on.
@@ -80,12 +84,14 @@ class SharedMessages {
   const SharedGroup& group_;
   int rank_;
   std::vector<SharedMemory> maps_;  // one entry per rank: its bell, and its channels to all others
-  std::vector<Peer> peers_;         // one entry per rank
+  std::vector<Incoming> incoming_;  // one entry per rank, as of the next member
 
-  std::mutex mutex_;  // of all `out` and `sends`, and of what follows
-  std::condition_variable changed_;
-  bool is_ending_ = false, has_waiting_ = false;  // waiting: sends that found no room
-  std::thread thread_;                            // begins when a send finds none
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Outgoing> outgoing_ PENSTOCK_GUARDED_BY(mutex_);
+  bool is_ending_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  bool has_waiting_ PENSTOCK_GUARDED_BY(mutex_) = false;  // sends that found no room
+  std::thread thread_;                                    // begins when a send finds none
 };
 
 }  // namespace penstock::detail

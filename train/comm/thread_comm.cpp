@@ -2,10 +2,8 @@
 #include "train/comm/thread_comm.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -13,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/comm/busy_time.h"
 #include "train/tensor/ordered_sum.h"
@@ -22,11 +21,15 @@ namespace {
 
 /// What all groups of a run share: when one rank ends, those that wait in any group hear of it.
 struct ThreadRun {
-  int step_seconds, meeting_seconds;
-  std::mutex mutex;  // of everything in all groups
-  std::condition_variable changed;
-  std::vector<std::optional<int64_t>> steps;  // one entry per rank of the run; none: it has not begun one
-  std::string reason;                         // why the run has failed; empty: it has not
+  ThreadRun(int count, int step_seconds, int meeting_seconds)
+      : step_seconds(step_seconds), meeting_seconds(meeting_seconds), steps(static_cast<size_t>(count)) {}
+
+  const int step_seconds, meeting_seconds;
+  Mutex mutex;  // also of everything in all groups
+  CondVar changed;
+  // One entry per rank of the run; none: it has not begun one.
+  std::vector<std::optional<int64_t>> steps PENSTOCK_GUARDED_BY(mutex);
+  std::string reason PENSTOCK_GUARDED_BY(mutex);  // why the run has failed; empty: it has not
 };
 
 class ThreadGroup {
@@ -42,16 +45,16 @@ class ThreadGroup {
         next_(world_ranks_.size(), 0),
         threads_(next_.size()) {}
 
-  int size() const { return static_cast<int>(next_.size()); }
+  int size() const { return static_cast<int>(world_ranks_.size()); }
   int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
 
   /// Brings `tensor` to this rank's next collective. The last rank to come calls `combine`. Returns the number of the
   /// collective.
   int64_t post(int rank, const torch::Tensor& tensor, const Combine& combine) {
-    std::unique_lock lock(run_->mutex);
+    MutexLock lock(run_->mutex);
     const int64_t number = next_[static_cast<size_t>(rank)]++;
     auto& collective = collectives_[number];
-    collective.tensors.resize(next_.size());
+    collective.tensors.resize(world_ranks_.size());
     collective.tensors[static_cast<size_t>(rank)] = tensor;
     if (++collective.posted < size()) return number;
     lock.unlock();  // the others may go on to their next one meanwhile; an entry of a map stays where it is
@@ -65,10 +68,10 @@ class ThreadGroup {
 
   /// Gives the time when it had ended.
   int64_t wait(int rank, int64_t number, const std::string& operation) {
-    std::unique_lock lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     auto& collective = collectives_[number];
     refuse_to_wait_in_backward(collective, rank, operation);
-    wait_until(lock, rank, operation, [&] { return collective.end_ns > 0; });
+    wait_until(rank, operation, [&] { return collective.end_ns > 0; });
     const int64_t end_ns = collective.end_ns;
     if (++collective.seen == size()) collectives_.erase(number);
     return end_ns;
@@ -76,27 +79,27 @@ class ThreadGroup {
 
   /// Requires that this rank has not waited for it.
   bool is_done(int64_t number) {
-    const std::lock_guard lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     return collectives_[number].end_ns > 0;
   }
 
   /// The rank trains on the calling thread.
   void use_this_thread(int rank) {
-    const std::lock_guard lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     threads_[static_cast<size_t>(rank)] = std::this_thread::get_id();
   }
 
   void send(int from, int to, int tag, const torch::Tensor& tensor) {
     auto copy = tensor.detach().clone();
-    const std::lock_guard lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     mail_[{from, to, tag}].push_back(std::move(copy));
     run_->changed.notify_all();
   }
 
   void receive(int from, int to, int tag, torch::Tensor& tensor, const std::string& operation) {
-    std::unique_lock lock(run_->mutex);
+    MutexLock lock(run_->mutex);
     auto& box = mail_[{from, to, tag}];
-    wait_until(lock, to, operation, [&] { return !box.empty(); });
+    wait_until(to, operation, [&] { return !box.empty(); });
     const auto message = std::move(box.front());
     box.pop_front();
     lock.unlock();
@@ -105,19 +108,19 @@ class ThreadGroup {
   }
 
   void at_step(int rank, int64_t step) {
-    const std::lock_guard lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     run_->steps[static_cast<size_t>(world_rank(rank))] = step;
   }
 
   void abort(int rank, const std::string& reason) {
-    const std::lock_guard lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     if (run_->reason.empty()) run_->reason = concat("rank ", world_rank(rank), " has ended: ", reason);
     run_->changed.notify_all();
   }
 
   /// The group of those that give the same `color` in their split `number`.
   std::shared_ptr<ThreadGroup> part(int64_t number, int64_t color, const std::vector<int>& world_ranks) {
-    const std::lock_guard lock(run_->mutex);
+    const MutexLock lock(run_->mutex);
     auto& group = parts_[{number, color}];
     if (!group) group = std::make_shared<ThreadGroup>(run_, world_ranks);
     return group;
@@ -132,7 +135,8 @@ class ThreadGroup {
 
   /// Autograd has one thread per GPU, and it runs the hooks of all ranks that share the GPU: while it waits for a rank,
   /// that rank cannot come. On the CPU every rank runs its own hooks.
-  void refuse_to_wait_in_backward(const Collective& collective, int rank, const std::string& operation) const {
+  void refuse_to_wait_in_backward(const Collective& collective, int rank, const std::string& operation) const
+      PENSTOCK_REQUIRES(run_->mutex) {
     const auto index = static_cast<size_t>(rank);
     const auto& own = collective.tensors[index];
     const auto& thread = threads_[index];
@@ -144,33 +148,37 @@ class ThreadGroup {
   }
 
   template <class Condition>
-  void wait_until(std::unique_lock<std::mutex>& lock, int rank, const std::string& operation,
-                  const Condition& is_there) {
-    const auto& reason = run_->reason;
+  void wait_until(int rank, const std::string& operation, const Condition& is_there) PENSTOCK_REQUIRES(run_->mutex) {
     const bool is_in_a_step = run_->steps[static_cast<size_t>(world_rank(rank))].has_value();
     const int seconds = is_in_a_step ? run_->step_seconds : run_->meeting_seconds;
-    run_->changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return is_there() || !reason.empty(); });
+    run_->changed.wait_for(run_->mutex, std::chrono::seconds(seconds),
+                           [&]() PENSTOCK_REQUIRES(run_->mutex) { return is_there() || !run_->reason.empty(); });
     if (is_there()) return;
     const std::string why =
-        !reason.empty() ? reason : concat("nothing came within ", seconds, " s; ", slowest_text(rank));
+        !run_->reason.empty() ? run_->reason : concat("nothing came within ", seconds, " s; ", slowest_text(rank));
     throw device_error(concat("rank ", world_rank(rank), ": threads: ", operation, ": ", why));
   }
 
-  std::string slowest_text(int rank) const {
-    const auto step_of = [&](int of) { return run_->steps[static_cast<size_t>(world_rank(of))].value_or(0); };
+  int64_t step_of(int rank) const PENSTOCK_REQUIRES(run_->mutex) {
+    return run_->steps[static_cast<size_t>(world_rank(rank))].value_or(0);
+  }
+
+  std::string slowest_text(int rank) const PENSTOCK_REQUIRES(run_->mutex) {
     int slowest = rank == 0 && size() > 1 ? 1 : 0;
     for (int other = 0; other < size(); ++other)
       if (other != rank && step_of(other) < step_of(slowest)) slowest = other;
     return concat("rank ", world_rank(slowest), " is at step ", step_of(slowest));
   }
 
-  std::shared_ptr<ThreadRun> run_;
-  std::vector<int> world_ranks_;
-  std::vector<int64_t> next_;             // one entry per rank: the number of its next collective
-  std::vector<std::thread::id> threads_;  // one entry per rank: the one that trains, once it is known
-  std::map<int64_t, Collective> collectives_;
-  std::map<std::tuple<int, int, int>, std::deque<torch::Tensor>> mail_;  // by sender, receiver and tag
-  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<ThreadGroup>> parts_;
+  const std::shared_ptr<ThreadRun> run_;
+  const std::vector<int> world_ranks_;
+  std::vector<int64_t> next_ PENSTOCK_GUARDED_BY(run_->mutex);  // one entry per rank: the number of its next collective
+  // One entry per rank: the one that trains, once it is known.
+  std::vector<std::thread::id> threads_ PENSTOCK_GUARDED_BY(run_->mutex);
+  std::map<int64_t, Collective> collectives_ PENSTOCK_GUARDED_BY(run_->mutex);
+  // By sender, receiver and tag.
+  std::map<std::tuple<int, int, int>, std::deque<torch::Tensor>> mail_ PENSTOCK_GUARDED_BY(run_->mutex);
+  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<ThreadGroup>> parts_ PENSTOCK_GUARDED_BY(run_->mutex);
 };
 
 /// A message.
@@ -330,10 +338,7 @@ class ThreadComm final : public Comm {
 }  // namespace
 
 std::vector<std::unique_ptr<Comm>> make_thread_comms(int count, int step_seconds, int meeting_seconds) {
-  const auto run = std::make_shared<ThreadRun>();
-  run->step_seconds = step_seconds;
-  run->meeting_seconds = meeting_seconds;
-  run->steps.resize(static_cast<size_t>(count));
+  const auto run = std::make_shared<ThreadRun>(count, step_seconds, meeting_seconds);
   std::vector<int> world_ranks(static_cast<size_t>(count));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const auto group = std::make_shared<ThreadGroup>(run, world_ranks);

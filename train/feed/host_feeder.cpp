@@ -14,10 +14,10 @@
 
 #include <array>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/feed/feeder.h"
 #include "train/tensor/batch_tensors.h"
@@ -195,8 +195,8 @@ class CudaFeeder final : public HostFeeder {
 
 /// Pinned memory by its address. The tensors own it; the loader releases it by the pointer.
 struct PinnedPool {
-  std::mutex mutex;
-  std::map<void*, torch::Tensor> tensors;
+  Mutex mutex;
+  std::map<void*, torch::Tensor> tensors PENSTOCK_GUARDED_BY(mutex);
 };
 
 /// Null if no more memory can be locked; the loader then reports for what and how much.
@@ -204,7 +204,7 @@ void* allocate_pinned(size_t byte_count, PinnedPool& pool) {
   try {
     auto memory = torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
     void* const data = memory.data_ptr();
-    const std::lock_guard lock(pool.mutex);
+    const MutexLock lock(pool.mutex);
     pool.tensors.emplace(data, std::move(memory));
     return data;
   } catch (const std::exception&) {
@@ -218,7 +218,7 @@ SlotAllocator pinned_slots() {
   const auto pool = std::make_shared<PinnedPool>();  // shared by both functions, as long as the loader keeps them
   return {[pool](size_t byte_count) { return allocate_pinned(byte_count, *pool); },
           [pool](void* data, size_t) {
-            const std::lock_guard lock(pool->mutex);
+            const MutexLock lock(pool->mutex);
             pool->tensors.erase(data);
           }};
 }

@@ -2,18 +2,18 @@
 #include "train/launch/stop_signals.h"
 
 #include <atomic>
-#include <mutex>
 
 #include "core/clock.h"
+#include "core/mutex.h"
 
 namespace penstock {
 namespace {
 
 volatile std::sig_atomic_t g_received = 0;
 std::atomic<int64_t> g_received_ns = 0;
-std::array<struct sigaction, kStopSignals.size()> g_before;
-std::mutex g_mutex;  // not of the handler
-int g_count = 0;
+Mutex g_mutex;  // not of the handler
+std::array<struct sigaction, kStopSignals.size()> g_before PENSTOCK_GUARDED_BY(g_mutex);
+int g_count PENSTOCK_GUARDED_BY(g_mutex) = 0;
 
 extern "C" void remember(int signal) {
   if (g_received == 0) {
@@ -33,7 +33,7 @@ bool is_heeded(int signal) {
 }
 
 StopSignals::StopSignals() {
-  const std::lock_guard lock(g_mutex);
+  const MutexLock lock(g_mutex);
   if (g_count++ > 0) return;
   struct sigaction action {};
   action.sa_handler = remember;
@@ -45,7 +45,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  const std::lock_guard lock(g_mutex);
+  const MutexLock lock(g_mutex);
   if (--g_count > 0) return;
   for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &g_before[i], nullptr);
   g_received = 0;  // one that comes later is another one

@@ -83,7 +83,7 @@ Profile::Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bo
 
 void Profile::on_chunk(const ChunkTime& chunk) {
   if (!keeps_chunks_.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   chunks_.push_back(chunk);
 }
 
@@ -169,6 +169,7 @@ std::vector<TraceLane> Profile::lanes() const {
 void Profile::add_loader_lanes(std::vector<TraceLane>& lanes) const {
   for (int worker = 0; worker < std::max(options_.workers, 1); ++worker)
     lanes.push_back({concat("loader worker ", worker)});
+  const MutexLock lock(mutex_);  // a worker may still be in on_chunk()
   for (const ChunkTime& chunk : chunks_) {
     if (chunk.begin_ns < laps_.host.front().begin_ns || chunk.end_ns > laps_.host.back().end_ns) continue;
     lanes[static_cast<size_t>(chunk.worker)].events.push_back(

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/mutex.h"
 #include "loader/batch/loader.h"
 #include "train/comm/comm.h"
 #include "train/measure/kineto.h"
@@ -72,8 +72,8 @@ class Profile {
   Laps laps_;
   std::vector<OpTime> ops_;
   std::atomic<bool> keeps_chunks_{false};
-  std::mutex mutex_;
-  std::vector<ChunkTime> chunks_;
+  mutable Mutex mutex_;
+  std::vector<ChunkTime> chunks_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

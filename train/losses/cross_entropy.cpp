@@ -1,10 +1,10 @@
 // cross-entropy: -log of the probability that softmax gives the label.
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <vector>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/losses/loss.h"
 
@@ -54,7 +54,7 @@ class CrossEntropy final : public Loss {
   /// Where `outputs` are, so that no later step waits for a copy. Ranks that are threads ask for them at once.
   torch::Tensor weights_for(const torch::Tensor& outputs) const {
     if (!weights_.defined()) return {};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& copy : copies_)
       if (copy.device() == outputs.device() && copy.scalar_type() == outputs.scalar_type()) return copy;
     return copies_.emplace_back(weights_.to(outputs.device(), outputs.scalar_type()));
@@ -62,8 +62,9 @@ class CrossEntropy final : public Loss {
 
   double smoothing_;
   torch::Tensor weights_;  // f64, on the CPU
-  mutable std::mutex mutex_;
-  mutable std::vector<torch::Tensor> copies_;  // one entry per device and dtype that was asked for
+  mutable Mutex mutex_;
+  // One entry per device and dtype that was asked for.
+  mutable std::vector<torch::Tensor> copies_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 const Registered<LossKind> kCrossEntropy{

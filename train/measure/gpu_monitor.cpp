@@ -36,7 +36,7 @@ GpuUse::GpuUse(Nvml nvml, std::chrono::milliseconds interval)
 
 GpuUse::~GpuUse() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_ended_ = true;
   }
   ended_.notify_all();
@@ -45,7 +45,7 @@ GpuUse::~GpuUse() {
 
 void GpuUse::sample() {
   const int64_t start_ns = now_ns();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!is_ended_) {
     lock.unlock();
     auto sample = nvml_.read();  // a driver may take its time; put() does not wait for it
@@ -54,13 +54,13 @@ void GpuUse::sample() {
       sample->seconds = ms_since(start_ns) * 1e-3;
       samples_.push_back(*sample);
     }
-    ended_.wait_for(lock, interval_, [this] { return is_ended_; });
+    ended_.wait_for(mutex_, interval_, [this]() PENSTOCK_REQUIRES(mutex_) { return is_ended_; });
   }
 }
 
 void GpuUse::put(Metrics& metrics) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     metrics.gpu_samples = std::exchange(samples_, {});
   }
   for (auto& sum : sums_)

@@ -5,15 +5,14 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/mutex.h"
 #include "train/measure/metrics.h"
 #include "train/measure/nvml.h"
 
@@ -45,10 +44,10 @@ class GpuUse {
 
   Nvml nvml_;
   std::chrono::milliseconds interval_;
-  std::mutex mutex_;  // of the two that follow
-  bool is_ended_ = false;
-  std::vector<GpuSample> samples_;  // since the last record
-  std::condition_variable ended_;
+  Mutex mutex_;
+  bool is_ended_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  std::vector<GpuSample> samples_ PENSTOCK_GUARDED_BY(mutex_);  // since the last record
+  CondVar ended_;
   std::array<Sum, 2> sums_;  // one entry per kind of record
   std::thread thread_;       // the last member: it uses the others
 };

@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "core/awake_clock.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/rendezvous/store_rendezvous.h"
 
@@ -23,11 +22,11 @@ namespace {
 using std::chrono::seconds, std::chrono::milliseconds;
 
 /// So that nobody falls silent while this process is stopped.
-struct Clock {
+struct StopClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;
-  using time_point = std::chrono::time_point<Clock, duration>;
+  using time_point = std::chrono::time_point<StopClock, duration>;
   static constexpr bool is_steady = true;
   static time_point now() { return time_point(duration(awake_ns())); }
 };
@@ -42,8 +41,8 @@ const char* const kLeft = "left";
 
 std::string row_key(int rank) { return concat("roll/", rank); }
 
-int64_t seconds_since(Clock::time_point time) {
-  return std::chrono::duration_cast<seconds>(Clock::now() - time).count();
+int64_t seconds_since(StopClock::time_point time) {
+  return std::chrono::duration_cast<seconds>(StopClock::now() - time).count();
 }
 
 /// What is said of one rank, or of several.
@@ -57,41 +56,43 @@ struct Heartbeat::State {
   struct Row {
     std::string text;  // "<round> <step> <collectives>", or kLeft
     int64_t step = 0, collectives = 0;
-    Clock::time_point changed = Clock::now();
+    StopClock::time_point changed = StopClock::now();
   };
 
   int rank = 0, world_size = 1;
   std::string launcher_place;
   std::atomic<int64_t> step{0}, collectives{0};
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<Row> rows;                        // one entry per rank
-  std::string own_reason;                       // what this rank would end all with
-  std::string reason;                           // what all end with
-  Clock::time_point last_round = Clock::now();  // that was complete
-  bool is_told = false;                         // every other rank that is not silent knows the reason
-  bool is_store_gone = false, stops = false, has_stopped = false;
+  Mutex mutex;
+  CondVar changed;
+  std::vector<Row> rows PENSTOCK_GUARDED_BY(mutex);                                // one entry per rank
+  std::string own_reason PENSTOCK_GUARDED_BY(mutex);                               // what this rank would end all with
+  std::string reason PENSTOCK_GUARDED_BY(mutex);                                   // what all end with
+  StopClock::time_point last_round PENSTOCK_GUARDED_BY(mutex) = StopClock::now();  // that was complete
+  bool is_told PENSTOCK_GUARDED_BY(mutex) = false;  // every other rank that is not silent knows the reason
+  bool is_store_gone PENSTOCK_GUARDED_BY(mutex) = false;
+  bool stops PENSTOCK_GUARDED_BY(mutex) = false;
+  bool has_stopped PENSTOCK_GUARDED_BY(mutex) = false;
 
-  bool is_silent(int other, seconds silence = kSilence) const {
-    return other != rank && rows[static_cast<size_t>(other)].changed + silence < Clock::now();
+  bool is_silent(int other, seconds silence = kSilence) const PENSTOCK_REQUIRES(mutex) {
+    return other != rank && rows[static_cast<size_t>(other)].changed + silence < StopClock::now();
   }
 
-  void read_row(int other, const std::string& text) {
+  void read_row(int other, const std::string& text) PENSTOCK_REQUIRES(mutex) {
     Row& row = rows[static_cast<size_t>(other)];
     if (row.text == text) return;
     row.text = text;
-    row.changed = Clock::now();
+    row.changed = StopClock::now();
     int64_t round = 0;
     std::istringstream(text) >> round >> row.step >> row.collectives;
   }
 
-  bool is_store_silent(seconds silence = kSilence) const {
-    return is_store_gone || last_round + silence < Clock::now();
+  bool is_store_silent(seconds silence = kSilence) const PENSTOCK_REQUIRES(mutex) {
+    return is_store_gone || last_round + silence < StopClock::now();
   }
 
   /// Ranks that say nothing any more, as far as the store can tell.
-  std::vector<int> silent_ranks(seconds silence = kSilence) const {
+  std::vector<int> silent_ranks(seconds silence = kSilence) const PENSTOCK_REQUIRES(mutex) {
     std::vector<int> silent;
     for (int other = 0; other < world_size; ++other)
       if (is_silent(other, silence) && rows[static_cast<size_t>(other)].text != kLeft) silent.push_back(other);
@@ -104,7 +105,7 @@ struct Heartbeat::State {
                   waited_seconds > 0 ? concat(" within ", waited_seconds, " s") : std::string());
   }
 
-  std::string blame_left() const {
+  std::string blame_left() const PENSTOCK_REQUIRES(mutex) {
     std::vector<int> left;
     for (int other = 0; other < world_size; ++other)
       if (rows[static_cast<size_t>(other)].text == kLeft) left.push_back(other);
@@ -114,7 +115,7 @@ struct Heartbeat::State {
   }
 
   /// Whoever keeps the store, when it does not answer: nothing is known of the other ranks then.
-  std::string blame_store(int waited_seconds) const {
+  std::string blame_store(int waited_seconds) const PENSTOCK_REQUIRES(mutex) {
     if (!is_store_silent()) return "";
     const int64_t silence = seconds_since(last_round);
     if (launcher_place.empty()) return silence_text({0}, silence, waited_seconds);
@@ -122,7 +123,7 @@ struct Heartbeat::State {
                   " s; expected the launcher to keep it until all ranks are done");
   }
 
-  std::string blame_silent(int waited_seconds) const {
+  std::string blame_silent(int waited_seconds) const PENSTOCK_REQUIRES(mutex) {
     const std::vector<int> ranks = silent_ranks();
     if (ranks.empty()) return "";
     int64_t silence = 0;
@@ -147,13 +148,14 @@ struct Heartbeat::State {
 
   /// Ranks that live: `peer`, or without one those that have begun fewer collectives than this one. Nobody as long as
   /// one of them has not been heard of after `since`: it may be falling silent.
-  std::string blame_slow(int waited_seconds, int peer, Clock::time_point since) const {
+  std::string blame_slow(int waited_seconds, int peer, StopClock::time_point since) const PENSTOCK_REQUIRES(mutex) {
     std::vector<int> behind;
     if (peer >= 0) behind.push_back(peer);
     for (int other = 0; other < world_size; ++other)
       if (peer < 0 && other != rank && rows[static_cast<size_t>(other)].collectives < collectives.load())
         behind.push_back(other);
-    const auto is_unheard = [&](int other) { return rows[static_cast<size_t>(other)].changed <= since; };
+    const auto is_unheard = [&](int other)
+                                PENSTOCK_REQUIRES(mutex) { return rows[static_cast<size_t>(other)].changed <= since; };
     if (behind.empty() || std::ranges::any_of(behind, is_unheard)) return "";
     const int64_t step = rows[static_cast<size_t>(behind[0])].step;
     return concat(late(behind, waited_seconds),
@@ -182,11 +184,12 @@ Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, int rank, int
 }
 
 Heartbeat::~Heartbeat() {
-  std::unique_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->stops = true;
   state_->changed.notify_all();
   // A thread that a stopped rank 0 leaves without an answer ends with the process.
-  state_->changed.wait_for(lock, kFarewell, [&] { return state_->has_stopped; });
+  state_->changed.wait_for(state_->mutex, kFarewell,
+                           [&]() PENSTOCK_REQUIRES(state_->mutex) { return state_->has_stopped; });
 }
 
 void Heartbeat::at_step(int64_t step) { state_->step.store(step, std::memory_order_relaxed); }
@@ -199,7 +202,7 @@ void Heartbeat::run(const std::shared_ptr<State>& state, SignedStore given) {
   std::set<int> known;  // ranks that have a row in the store
   try {
     SignedStore store(given.raw().clone(), given.token());
-    std::unique_lock lock(state->mutex);
+    MutexLock lock(state->mutex);
     for (int64_t round = 1;; ++round) {
       const bool stops = state->stops;
       const std::string own_reason = state->own_reason;
@@ -221,26 +224,27 @@ void Heartbeat::run(const std::shared_ptr<State>& state, SignedStore given) {
       state->reason = reason;
       const auto silent = state->silent_ranks().size();
       state->is_told = has_heard && told + static_cast<int64_t>(silent) >= world_size;
-      state->last_round = Clock::now();
+      state->last_round = StopClock::now();
       state->changed.notify_all();
       if (stops) break;
       const auto pause = has_heard ? kRoundEvery / 10 : kRoundEvery;
-      state->changed.wait_for(lock, pause,
-                              [&] { return state->stops || (!has_heard && state->own_reason != own_reason); });
+      state->changed.wait_for(state->mutex, pause, [&]() PENSTOCK_REQUIRES(state->mutex) {
+        return state->stops || (!has_heard && state->own_reason != own_reason);
+      });
     }
   } catch (const std::exception&) {
-    const std::lock_guard lock(state->mutex);
+    const MutexLock lock(state->mutex);
     state->is_store_gone = true;
   }
   given = SignedStore({}, "");
-  const std::lock_guard lock(state->mutex);
+  const MutexLock lock(state->mutex);
   state->has_stopped = true;
   state->changed.notify_all();
 }
 
 std::string Heartbeat::explain(int waited_seconds, int peer) {
-  const auto began = Clock::now(), deadline = began + kExplainTime;
-  std::unique_lock lock(state_->mutex);
+  const auto began = StopClock::now(), deadline = began + kExplainTime;
+  const MutexLock lock(state_->mutex);
   std::string found;
   while (found.empty()) {
     if (!state_->reason.empty()) return state_->reason;
@@ -248,11 +252,11 @@ std::string Heartbeat::explain(int waited_seconds, int peer) {
     if (found.empty()) found = state_->blame_left();
     if (found.empty()) found = state_->blame_store(waited_seconds);
     if (found.empty()) found = state_->blame_silent(waited_seconds);
-    const bool is_over = Clock::now() >= deadline;
+    const bool is_over = StopClock::now() >= deadline;
     if (found.empty() && (is_over || waited_seconds > 0))
-      found = state_->blame_slow(waited_seconds, peer, is_over ? Clock::time_point::min() : began);
+      found = state_->blame_slow(waited_seconds, peer, is_over ? StopClock::time_point::min() : began);
     if (!found.empty() || is_over) break;
-    state_->changed.wait_for(lock, kRoundEvery / 10);
+    state_->changed.wait_for(state_->mutex, kRoundEvery / 10);
   }
   if (!found.empty()) state_->own_reason = found;
   state_->changed.notify_all();
@@ -260,17 +264,17 @@ std::string Heartbeat::explain(int waited_seconds, int peer) {
 }
 
 bool Heartbeat::has_lost_a_rank() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return !state_->reason.empty() || !state_->blame_left().empty() || state_->is_store_silent(kLongSilence) ||
          !state_->silent_ranks(kLongSilence).empty();
 }
 
 void Heartbeat::end(const std::string& reason) {
-  std::unique_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->own_reason.empty()) state_->own_reason = reason;
   state_->changed.notify_all();
   // Rank 0 takes the store with it.
-  state_->changed.wait_for(lock, kFarewell, [&] {
+  state_->changed.wait_for(state_->mutex, kFarewell, [&]() PENSTOCK_REQUIRES(state_->mutex) {
     return state_->has_stopped || state_->is_told || (state_->rank != 0 && !state_->reason.empty());
   });
 }

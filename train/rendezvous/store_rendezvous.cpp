@@ -3,9 +3,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <numeric>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/rendezvous/address.h"
 #include "train/rendezvous/rendezvous_file.h"
@@ -103,18 +102,19 @@ std::vector<std::string> read_addresses(SignedStore& store, int world_size) {
 
 /// What the two threads of a meeting share. The blocking one may outlive meet(), until the process ends.
 struct Progress {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::string waited_for;  // "rank 1"
-  std::string note;        // what else there is to say of the place where ranks meet
-  std::string expected;    // what to do about it
-  bool is_done = false, is_given_up = false;
-  std::exception_ptr error;
-  Met met;
+  Mutex mutex;
+  CondVar changed;
+  std::string waited_for PENSTOCK_GUARDED_BY(mutex);  // "rank 1"
+  std::string note PENSTOCK_GUARDED_BY(mutex);        // what else there is to say of the place where ranks meet
+  std::string expected PENSTOCK_GUARDED_BY(mutex);    // what to do about it
+  bool is_done PENSTOCK_GUARDED_BY(mutex) = false;
+  bool is_given_up PENSTOCK_GUARDED_BY(mutex) = false;
+  std::exception_ptr error PENSTOCK_GUARDED_BY(mutex);
+  Met met PENSTOCK_GUARDED_BY(mutex);
 
   void wait_for(const std::string& ranks, const std::string& said_of_the_place = "",
                 const std::string& expected_of_it = kExpected) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     // Nobody reads this one: it ends the thread, and whoever gave up has said which ranks are missing.
     if (is_given_up) throw device_error("rendezvous: the time is over; expected all ranks");
     waited_for = ranks;
@@ -123,12 +123,12 @@ struct Progress {
   }
   /// Whether the thread that meets has ended, or does so at once.
   bool give_up() {
-    std::unique_lock lock(mutex);
+    const MutexLock lock(mutex);
     is_given_up = true;
-    return changed.wait_for(lock, 5 * kPollEvery, [&] { return is_done; });
+    return changed.wait_for(mutex, 5 * kPollEvery, [&]() PENSTOCK_REQUIRES(mutex) { return is_done; });
   }
   void end(Met result, std::exception_ptr failure) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     is_done = true;
     met = std::move(result);
     error = std::move(failure);
@@ -287,10 +287,11 @@ void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezv
 /// Until the meeting is done. Throws at the deadline.
 void watch(Progress& progress, const Rendezvous& rendezvous, const Meeting& meeting) {
   const auto start = Clock::now(), deadline = start + seconds(rendezvous.meeting_seconds);
-  std::unique_lock lock(progress.mutex);
+  MutexLock lock(progress.mutex);
   for (double line_after = meeting.log_after_seconds;; line_after *= 2) {
     const auto line_due = start + milliseconds(std::llround(line_after * 1e3));
-    progress.changed.wait_until(lock, std::min(deadline, line_due), [&] { return progress.is_done; });
+    progress.changed.wait_until(progress.mutex, std::min(deadline, line_due),
+                                [&]() PENSTOCK_REQUIRES(progress.mutex) { return progress.is_done; });
     if (progress.is_done) return;
     const std::string whom =
         concat(progress.waited_for, " of ", rendezvous.world_size, " at ", place(rendezvous), progress.note);
@@ -341,6 +342,7 @@ Met meet(const Rendezvous& rendezvous, const Meeting& meeting) {
     throw;
   }
   worker.join();
+  const MutexLock lock(progress->mutex);
   if (progress->error) std::rethrow_exception(progress->error);
   return progress->met;
 }

@@ -11,10 +11,10 @@
 #include <array>
 #include <future>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "loader/device/device_renderer.h"
 
@@ -114,11 +114,11 @@ std::vector<char> compiled(int major, int minor, size_t kernel) {
 }  // namespace
 
 std::vector<char> compile_kernel(int major, int minor, size_t kernel) {
-  static std::mutex mutex;
-  static std::map<std::array<size_t, 3>, std::shared_future<std::vector<char>>> kernels;
+  static Mutex mutex;
+  static std::map<std::array<size_t, 3>, std::shared_future<std::vector<char>>> kernels PENSTOCK_GUARDED_BY(mutex);
   std::shared_future<std::vector<char>> code;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     auto& known = kernels[{static_cast<size_t>(major), static_cast<size_t>(minor), kernel}];
     // Deferred: whoever asks first compiles, and the others wait for it.
     if (!known.valid()) known = std::async(std::launch::deferred, compiled, major, minor, kernel).share();

@@ -5,15 +5,14 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <mutex>
 #include <thread>
 
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/comm/sim_net.h"
 #include "train/comm/thread_comm.h"
@@ -68,11 +67,16 @@ class RankThreads {
   int run() {
     start();
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ended_count_ == threads_.size() || first_error_; });
-      if (first_error_ && !changed_.wait_for(lock, kGrace, [&] { return ended_count_ == threads_.size(); })) end_now();
+      const MutexLock lock(mutex_);
+      changed_.wait(mutex_,
+                    [&]() PENSTOCK_REQUIRES(mutex_) { return ended_count_ == threads_.size() || first_error_; });
+      if (first_error_ && !changed_.wait_for(mutex_, kGrace, [&]() PENSTOCK_REQUIRES(mutex_) {
+            return ended_count_ == threads_.size();
+          }))
+        end_now();
     }
     for (auto& thread : threads_) thread.join();
+    const MutexLock lock(mutex_);
     if (first_error_) std::rethrow_exception(first_error_);
     return codes_.front();
   }
@@ -94,7 +98,7 @@ class RankThreads {
     {
       // This sets the number of this thread alone. ReplicaThreads::serve() says why it needs the lock and the call
       // before.
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       at::get_num_threads();
       at::set_num_threads(setups_[rank].options.threads);
     }
@@ -105,19 +109,19 @@ class RankThreads {
       fail(std::current_exception());  // before the others know: what they then throw is not the first error
       comms_[rank]->abort(short_message(failure));
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++ended_count_;
     changed_.notify_all();
   }
 
   void fail(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!first_error_) first_error_ = std::move(error);
     changed_.notify_all();
   }
 
   /// Without the destructors of what the remaining threads still use.
-  [[noreturn]] void end_now() const {
+  [[noreturn]] void end_now() const PENSTOCK_REQUIRES(mutex_) {
     int code = 1;
     std::string message;
     try {
@@ -136,10 +140,10 @@ class RankThreads {
   std::vector<Setup> setups_;  // one entry per rank, as of all that follow
   std::vector<std::unique_ptr<Comm>> comms_;
   std::vector<int> codes_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  size_t ended_count_ = 0;
-  std::exception_ptr first_error_;
+  Mutex mutex_;
+  CondVar changed_;
+  size_t ended_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  std::exception_ptr first_error_ PENSTOCK_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

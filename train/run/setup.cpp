@@ -1,8 +1,7 @@
 // Setup: the model of a run, whole or weight by weight.
 #include "train/run/setup.h"
 
-#include <mutex>
-
+#include "core/mutex.h"
 #include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
@@ -59,8 +58,8 @@ namespace {
 
 /// Weights come from the random numbers of the process.
 std::unique_ptr<Model> stream_model(const Setup& setup, const UseTensor& use) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  const MutexLock lock(mutex);
   std::unique_ptr<Model> model;
   {
     WeightStream stream(use);

@@ -17,13 +17,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/comm/thread_comm.h"
 #include "train/nn/row_draws.h"
@@ -92,8 +92,8 @@ class Complaints {
 void serve(Comm& comm, const Complaints& complaints, const std::function<void(Comm&)>& body) {
   {
     // As in run/rank_threads.cpp: the number is that of this thread alone.
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
+    static Mutex mutex;
+    const MutexLock lock(mutex);
     at::get_num_threads();
     at::set_num_threads(1);
   }

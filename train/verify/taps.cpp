@@ -66,7 +66,7 @@ torch::Tensor Taps::run(const std::shared_ptr<Attached>& attached, Model& model,
 
 /// Called by autograd's threads and those of replicas, too.
 void Taps::begin(const std::string& operation, const std::string& tensor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   progress_.begin(operation, tensor);
 }
 
@@ -163,12 +163,13 @@ void Taps::add_whole(TapPoint point, const NamedTensors& tensors) {
 
 void Taps::add(TapPoint point, size_t block, const std::string& name, Rows rows, const torch::Tensor& value) {
   auto copy = value.detach().to(torch::kCPU, value.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all_.push_back({step_, point, rank_, block, name, rows.first, rows.count, std::move(copy)});
 }
 
 void Taps::write(const std::filesystem::path& to) const {
   std::map<std::string, torch::Tensor> tensors;
+  const MutexLock lock(mutex_);
   for (const auto& one : all_) {
     std::vector<std::string> fields;
     for (const int64_t number : {one.step, static_cast<int64_t>(one.point), static_cast<int64_t>(one.block), one.first,

@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "train/losses/loss.h"
 #include "train/nn/model.h"
 #include "train/parallel/strategy/step_taps.h"
@@ -113,8 +113,8 @@ class Taps final : public detail::StepTaps {
   bool records_ = false;
   Rows weight_rows_ = {};  // of the weight gradient that runs; none: those of Attached
   std::vector<std::shared_ptr<Attached>> attached_;
-  std::mutex mutex_;
-  TapRecords all_;
+  mutable Mutex mutex_;
+  TapRecords all_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 /// What the taps of all ranks have written beside `to`.

@@ -2,11 +2,11 @@
 #include "train/verify/training.h"
 
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/text.h"
 #include "train/comm/sum_over_copies.h"
 #include "train/options/average.h"
@@ -46,8 +46,8 @@ torch::Device device_of(const Launch& launch) {
 }
 
 std::unique_ptr<Model> model_of(const Launch& launch) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  const MutexLock lock(mutex);
   at::manual_seed(1);
   auto model = make_model_of(launch.subject.arch, ModelShape{});
   model->to(launch.dtype);

@@ -34,7 +34,7 @@ ReplicaThreads::ReplicaThreads(const std::vector<torch::Device>& devices, int in
 
 ReplicaThreads::~ReplicaThreads() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_over_ = true;
   }
   has_begun_.notify_all();
@@ -43,12 +43,12 @@ ReplicaThreads::~ReplicaThreads() {
 
 void ReplicaThreads::run(const std::function<void(size_t)>& body) {
   const Work work{&body, {}};
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   work_ = &work;
   ++number_;
   busy_count_ = threads_.size();
   has_begun_.notify_all();
-  has_ended_.wait(lock, [&] { return busy_count_ == 0; });
+  has_ended_.wait(mutex_, [&]() PENSTOCK_REQUIRES(mutex_) { return busy_count_ == 0; });
   std::exception_ptr first;
   for (auto& error : errors_)
     if (const auto own = std::exchange(error, nullptr); own && !first) first = own;
@@ -57,14 +57,14 @@ void ReplicaThreads::run(const std::function<void(size_t)>& body) {
 
 void ReplicaThreads::serve(size_t replica, const torch::Device& device, int intra_op_threads) {
   const c10::DeviceGuard current_device(device);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // This sets the number of this thread alone. It needs the lock, because LibTorch's own pool, whose number is set at
   // the same time, has none. Asked for the first time in a thread, LibTorch sets the number that any thread has set
   // last; so that must have happened before.
   at::get_num_threads();
   at::set_num_threads(intra_op_threads);
   for (uint64_t done = 0;;) {
-    has_begun_.wait(lock, [&] { return number_ != done || is_over_; });
+    has_begun_.wait(mutex_, [&]() PENSTOCK_REQUIRES(mutex_) { return number_ != done || is_over_; });
     if (is_over_) return;
     done = number_;
     const Work* const work = work_;

@@ -4,13 +4,13 @@
 #include <ATen/ThreadLocalState.h>
 #include <torch/types.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/mutex.h"
 
 namespace penstock::detail {
 
@@ -39,13 +39,13 @@ class ReplicaThreads {
   };
   void serve(size_t replica, const torch::Device& device, int intra_op_threads);
 
-  std::mutex mutex_;
-  std::condition_variable has_begun_, has_ended_;
-  const Work* work_ = nullptr;
-  uint64_t number_ = 0;  // of the present work
-  size_t busy_count_ = 0;
-  bool is_over_ = false;
-  std::vector<std::exception_ptr> errors_;  // one entry per replica
+  Mutex mutex_;
+  CondVar has_begun_, has_ended_;
+  const Work* work_ PENSTOCK_GUARDED_BY(mutex_) = nullptr;
+  uint64_t number_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // of the present work
+  size_t busy_count_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  bool is_over_ PENSTOCK_GUARDED_BY(mutex_) = false;
+  std::vector<std::exception_ptr> errors_;  // one entry per replica, which writes it while it is busy
   std::vector<std::thread> threads_;
 };
 
