@@ -1,8 +1,8 @@
 // color_tile(): from the samples of the components to pixels: upsampling and colour conversion as in decode_pixels().
 #pragma once
 
-#include "core/thread_block.h"
 #include "loader/device/job.h"
+#include "loader/device/thread_block.h"
 #include "loader/jpeg/pixels/pixel_math.h"
 
 namespace penstock::detail {

@@ -10,10 +10,10 @@
 #pragma once
 
 #include "core/device_math.h"
-#include "core/thread_block.h"
 #include "loader/device/group_sums.h"
 #include "loader/device/job.h"
 #include "loader/device/store_bits.h"
+#include "loader/device/thread_block.h"
 #include "loader/jpeg/pixels/pixel_math.h"
 
 namespace penstock::detail {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/thread_block.h"
 #include "loader/device/job.h"
+#include "loader/device/thread_block.h"
 
 namespace penstock::detail {
 

@@ -8,9 +8,9 @@
 
 #include "augment/pixels/blur_taps.h"
 #include "augment/pixels/rounding.h"
-#include "core/thread_block.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
+#include "loader/device/thread_block.h"
 
 namespace penstock::detail {
 

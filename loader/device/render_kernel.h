@@ -5,9 +5,9 @@
 #pragma once
 
 #include "augment/pixels/tap_weights.h"
-#include "core/thread_block.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
+#include "loader/device/thread_block.h"
 
 namespace penstock::detail {
 
