@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/temporary.h"
 #include "core/text.h"
-#include "core/unnamed_file.h"
 #include "loader/files/read_from.h"
 
 namespace penstock::detail {

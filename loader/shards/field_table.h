@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "core/unnamed_file.h"
+#include "core/temporary.h"
 #include "loader/files/field.h"
 #include "loader/files/safetensors.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/unnamed_file.h"
+#include "core/temporary.h"
 #include "loader/sources/source.h"
 
 namespace penstock::python {

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/median.h"
-#include "core/scratch_folder.h"
+#include "core/temporary.h"
 #include "core/text.h"
 #include "loader/batch/loader.h"
 #include "loader/pack/pack.h"

@@ -14,7 +14,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/scratch_folder.h"
+#include "core/temporary.h"
 #include "core/text.h"
 #include "train/nn/module_names.h"
 #include "train/tensor/tensor_file.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/scratch_folder.h"
+#include "core/temporary.h"
 #include "tests/support/testing.h"
 #include "train/verify/launch.h"
 #include "train/verify/samples.h"

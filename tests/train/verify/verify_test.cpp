@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/scratch_folder.h"
+#include "core/temporary.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
 #include "train/nn/drop.h"

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/regular_file.h"
-#include "core/scratch_folder.h"
+#include "core/temporary.h"
 #include "core/text.h"
 #include "loader/batch/loader.h"
 #include "train/comm/comm.h"

@@ -7,7 +7,7 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
-#include "core/scratch_folder.h"
+#include "core/temporary.h"
 #include "core/text.h"
 #include "tools/train/study/charts.h"
 #include "tools/train/study/folder.h"

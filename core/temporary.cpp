@@ -1,5 +1,5 @@
 // UnnamedFile: O_TMPFILE; where the file system has none, a file whose name is removed at once.
-#include "core/unnamed_file.h"
+#include "core/temporary.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,10 +1,14 @@
-// UnnamedFile: a file without a name, which is gone with the process, however that ends.
+// Temporary places: a file without a name, which is gone with the process, however that ends, and a new folder in
+// TMPDIR, which is removed with its owner.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
+
+#include "core/error.h"
 
 namespace penstock {
 
@@ -29,6 +33,28 @@ class UnnamedFile {
   std::string what_;
   int fd_ = -1;
   uint64_t byte_count_ = 0;
+};
+
+/// A folder of its own, made by mkdtemp(). Removes the folder and what is in it when it is destroyed. Thread-safety:
+/// none.
+class ScratchFolder {
+ public:
+  /// The folder's name begins with `name`. Throws io_error.
+  explicit ScratchFolder(const std::string& name) {
+    std::string path = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
+    if (mkdtemp(path.data()) == nullptr) throw errno_error(path, "expected a folder that can be written (see TMPDIR)");
+    path_ = path;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
 };
 
 }  // namespace penstock
