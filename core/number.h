@@ -56,9 +56,11 @@ inline double bytes_of_unit(std::string_view unit) {
   }
 }
 
-/// The same of bytes per second, such as MB/s.
+/// The same of bytes per second: B/s, kB/s or KB/s, MB/s, GB/s, TB/s. In small letters mb/s would be megabits to
+/// others.
 inline double bytes_of_rate(std::string_view unit) {
-  return unit.ends_with("/s") ? bytes_of_unit(unit.substr(0, unit.size() - 2)) : 0;
+  const bool is_of_bytes = unit.ends_with("B/s") && unit.find_first_of("mgt") == std::string_view::npos;
+  return is_of_bytes ? bytes_of_unit(unit.substr(0, unit.size() - 2)) : 0;
 }
 
 }  // namespace penstock
