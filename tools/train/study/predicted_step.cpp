@@ -21,7 +21,7 @@ class Formula {
   double of_replicas() const {
     const double replicas = own_.replicas;
     const double share = single_.uses_cores ? slowdown(1) : 1 / replicas;
-    double copies = 0;  // of the parameters to the other replicas, and of their gradients back; see EmulatedWork
+    double copies = 0;  // of the parameters to the other replicas, and of their gradients back; see EmulatedStep
     if (!single_.uses_cores && net_ && replicas > 1) copies = 2 * transfer_ms(own_.parameter_bytes * (replicas - 1), 1);
     return fixed() + single_.load + single_.optimizer + share * compute() + copies;
   }
