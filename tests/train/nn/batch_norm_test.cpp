@@ -7,6 +7,7 @@
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
+#include "train/parallel/strategy/stage_cuts.h"
 
 namespace penstock {
 namespace {
