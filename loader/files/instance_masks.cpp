@@ -40,12 +40,13 @@ std::string read_polygons(FieldBytes bytes, int height, int width, std::vector<s
       return concat("a polygon of ", count, " points in ", bytes.size(), " bytes; expected at most ",
                     bytes.size() / sizeof(Vertex));
     auto& polygon = polygons.emplace_back(count);
-    std::memcpy(polygon.data(), bytes.data(), count * sizeof(Vertex));
-    bytes = bytes.subspan(count * sizeof(Vertex));
-    for (const auto& [x, y] : polygon)
-      if (!is_near(x, width) || !is_near(y, height))
-        return concat("a point is ", x, ", ", y, "; expected one in a picture of ", width, " x ", height,
+    for (auto& point : polygon) {
+      point = read<Vertex>(bytes, 0);
+      bytes = bytes.subspan(sizeof point);
+      if (!is_near(point.x, width) || !is_near(point.y, height))
+        return concat("a point is ", point.x, ", ", point.y, "; expected one in a picture of ", width, " x ", height,
                       " pixels (width x height), or near it");
+    }
   }
   return "";
 }
