@@ -32,6 +32,7 @@ class Epoch:
         if loader._turn != self._turn:
             raise ConfigError(f"loader: a later iteration has begun while this one of epoch {self._epoch} was under way; "
                               "expected one at a time, or a loader for each")
+        loader._is_asked = True
         try:
             batch = self._taken() if loader._feed is None else self._copied(loader._feed)
         except Exception:

@@ -146,7 +146,7 @@ class Loader:
                                                             dict(zip(names, self._native.normalizations)))
         # Where the next iteration begins, and how far the newest one has come.
         self._epoch, self._next_batch, self._is_placed = 0, 0, True
-        self._turn, self._has_given = 0, False
+        self._turn, self._has_given, self._is_asked = 0, False, False
         self._lock = threading.Lock()
 
     def _open(self, rank: int, world_size: int) -> None:
@@ -185,13 +185,14 @@ class Loader:
                               f'expected a batch_size of {most} or less, or tail="pad"')
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begins an epoch. An earlier iteration of this loader ends with a ConfigError at its next step."""
+        """Begins an epoch, unless nobody asked the iteration before for a batch: Lightning and others make an iterator only to
+        see that they can, and the epoch is then still to come. An earlier iteration ends with a ConfigError at its next step."""
         with self._lock:
             self._follow_torch()
-            if not self._is_placed:
+            if not self._is_placed and self._is_asked:
                 self._epoch, self._next_batch = self._epoch + 1, 0
             self._native.start_epoch(self._epoch, self._next_batch)
-            self._is_placed = False
+            self._is_placed = self._is_asked = False
             self._turn += 1
             return Epoch(self, self._turn, self._epoch)
 

@@ -59,7 +59,8 @@ def test_two_devices_of_lightning_have_the_rows_of_their_ranks(tmp_path):
         penstock.pack("digits(count=230,size=16)", data, split=split)
     script = tmp_path / "two_devices.py"
     script.write_text(TWO_DEVICES.format(examples=str(EXAMPLES)))
-    lines = run(script, "digits", "--data", data, "--devices", 2, "--epochs", 2, "--workers", 0, "--out", tmp_path / "run")
+    lines = run(script, "digits", "--data", data, "--devices", 2, "--epochs", 2,
+                "--batch-size", 50, "--workers", 0, "--out", tmp_path / "run")
     assert [line.split(":")[0] for line in lines if line.startswith("epoch ")] == ["epoch 0", "epoch 1"]
     for rank in range(2):
         loader = penstock.Loader(data, batch_size=50, workers=0, augment="normalize,mixup(alpha=1)", rank=rank, world_size=2)

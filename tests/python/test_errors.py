@@ -238,6 +238,19 @@ def test_an_earlier_iteration_does_not_mix_its_batches_with_a_later_one(digits):
     assert len(list(second)) == 9
 
 
+def test_an_iterator_that_nobody_asks_begins_no_epoch(digits):
+    loader = penstock.Loader(digits, batch_size=100, workers=1)
+    iter(loader)
+    assert [batch.epoch for batch in loader] == 10 * [0]
+    iter(loader)
+    assert next(iter(loader)).epoch == 1
+    assert next(iter(loader)).epoch == 2
+    loader.load_state_dict(penstock.Loader(digits, batch_size=100).state_dict() | {"epoch": 5, "batch": 3})
+    iter(loader)
+    first = next(iter(loader))
+    assert (first.epoch, first.index) == (5, 3)
+
+
 def test_a_closed_loader_says_so(digits):
     with penstock.Loader(digits, batch_size=100, workers=1) as loader:
         batch = next(iter(loader))
