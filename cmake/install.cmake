@@ -36,7 +36,7 @@ if(PENSTOCK_TRAIN)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake DESTINATION ${package_folder} COMPONENT train)
   # What plug-ins, and programs with a model of their own, include.
   penstock_install_headers(train "(core|augment|loader|train)/" train/tensor/batch_tensors.h train/plugin.h train/losses/loss.h train/losses/metric.h train/losses/target.h
-                           train/nn/attention.h train/nn/drop.h train/nn/layers.h train/nn/model.h train/parallel/strategy/schedule.h
+                           train/nn/attention.h train/nn/drop.h train/nn/layers.h train/nn/model.h train/parallel/engine/make_by_plan.h train/parallel/strategy/schedule.h
                            train/parallel/strategy/strategy.h train/sinks/sink.h)
 endif()
 # The loader's interface: docs/API.md names the same headers, and tests/contract compares the two.

@@ -8,7 +8,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 
+#include "core/at_end.h"
 #include "core/error.h"
 #include "core/plugin.h"
 #include "core/text.h"
@@ -54,10 +56,10 @@ class Loading {
     lines_.begin = concat(program_invocation_short_name, ": ", kFlag, " ", file, ": ");
     lines_.ended = lines_.begin + "ended this process while it was loaded; expected start-up code that returns\n";
     g_lines = &lines_;
-    static const int registered = std::atexit([] {
+    static std::once_flag is_registered;
+    std::call_once(is_registered, at_end, [] {
       if (g_lines != nullptr) end_with(g_lines->ended);
     });
-    static_cast<void>(registered);
     struct sigaction action {};
     action.sa_handler = [](int) { end_with(g_lines->ended); };
     for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &actions_before_[i]);

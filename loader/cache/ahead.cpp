@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/at_end.h"
 #include "core/clock.h"
 #include "core/error.h"
 
@@ -26,7 +27,7 @@ Ahead::Ahead() : cache_(ShardCache::instance()) {
     for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
   } catch (const std::system_error&) {  // with fewer threads less is fetched ahead
   }
-  std::atexit([] {
+  at_end([] {
     auto& ahead = instance();
     {
       const MutexLock lock(ahead.mutex_);

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/at_end.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -74,7 +75,7 @@ ShardCache::ShardCache() : folder_(cache_folder(), limit_of_environment()), wait
   } catch (const std::system_error&) {
     throw threads_error("the cache of far shards", 1, 0, "a thread for it");
   }
-  std::atexit([] {
+  at_end([] {
     instance().is_ending_ = true;
     instance().watcher_.join();
   });

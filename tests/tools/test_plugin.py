@@ -239,7 +239,7 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
     assert f"plug-in {plugin}: transform complement, source stripes, column halves, sampler firsts, codec TONE (encoding 200)\n" in printed
-    assert (f"plug-in {training}: arch spreads, arch edges, mode signs, optimizer signum, loss brier, schedule in-order, "
+    assert (f"plug-in {training}: arch spreads, arch edges, mode pairs, mode signs, optimizer signum, loss brier, schedule in-order, "
             "sink losses\n") in printed
     assert [line.split()[0] for line in (out / "losses.txt").read_text().splitlines()] == list("12345")
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
@@ -261,6 +261,21 @@ def test_a_schedule_trains_what_one_rank_trains(train, tmp_path):
     assert "rank 0  F0 F1 .  .  .  B0 =  B1 =\n" in drawn, drawn
     assert "known: 1f1b, dualpipe-v, gpipe, in-order, interleaved, zb-v, zero-bubble" in refusal(
         *lenet, "--mode", "pipeline(schedule=out-of-order)", "--nproc", 2)
+
+
+def test_a_mode_that_is_its_plan_runs_and_is_predicted_drawn_verified_and_measured(train, plugin, tmp_path):
+    lenet = [*train, "--arch", "lenet", "-b", 8, "--epochs", 1]
+    printed = run(*lenet, "--mode", "pairs(pieces=4)", "--nproc", 4, "--log-interval", 1, "--out", tmp_path / "run")
+    assert "mode pairs, 4 ranks in 2 data x 2 pipe, gpipe, 4 micro-batches" in printed, printed
+    memory = json.loads((tmp_path / "run/summary.json").read_text())["memory"]
+    assert {kind["kind"] for kind in memory[0]["kinds"]} == {"parameters", "gradients", "optimizer"}, memory
+    assert "rank 0  F0 F1 .  .  B0 =  B1 =\n" in run(*lenet, "--mode", "pairs", "--nproc", 2, "--print-schedule")
+    training = plugin.parent / "libtraining.so"
+    verified = run(train[0], "verify-modes", "--plugin", training, "--modes", "pairs", "--arch", "lenet", "--nproc", "2,4", "--steps", 10)
+    assert "0 differ" in verified, verified
+    planned = tmp_path / "plan.json"
+    run(train[0], "plan-modes", *lenet[1:-2], "--modes", "single,pairs", "--nproc", "1,2", "--json", planned)
+    assert not planned.read_text(), planned.read_text()
 
 
 def losses_in(folder):

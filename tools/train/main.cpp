@@ -4,6 +4,8 @@
 // Not here: what a run is (train/run), and what all tools share (tools/cli.h).
 #include <torch/version.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@
 
 int main(int argc, char** argv) {
   penstock::keep_freed_memory();
-  return penstock::run_tool("train", [&] {
+  const int exit_code = penstock::run_tool("train", [&] {
     const std::string command = argc > 1 ? argv[1] : "";
     const bool is_run = command != "study" && command != "verify-modes" && command != "plan-modes";
     std::vector<std::string> words{argv, argv + argc};
@@ -33,4 +35,6 @@ int main(int argc, char** argv) {
     const auto options = penstock::parse_flags(static_cast<int>(words.size()), pointers.data());
     return penstock::run_program(options, {words.begin() + 1, words.end()});
   });
+  std::fflush(stderr);         // run_tool() has flushed stdout
+  std::quick_exit(exit_code);  // without the destructors of LibTorch's statics: core/at_end.h
 }

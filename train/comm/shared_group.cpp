@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "core/awake_clock.h"
 #include "core/clock.h"
 #include "core/text.h"
+#include "train/rendezvous/awake_clock.h"
 #include "train/rendezvous/machine_id.h"
 #include "train/tensor/ordered_sum.h"
 

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/awake_clock.h"
 #include "core/text.h"
+#include "train/rendezvous/awake_clock.h"
 
 namespace penstock::detail {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/awake_clock.h"
 #include "core/text.h"
+#include "train/rendezvous/awake_clock.h"
 
 namespace penstock::detail {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/awake_clock.h"
 #include "core/mutex.h"
 #include "core/text.h"
+#include "train/rendezvous/awake_clock.h"
 #include "train/rendezvous/store_rendezvous.h"
 
 namespace penstock::detail {

@@ -1,5 +1,6 @@
-// A plug-in by another project for `train`: the models `spreads` and `edges`, the mode `signs`, the optimiser `signum`,
-// the loss `brier`, the schedule `in-order` and the sink `losses`.
+// A plug-in by another project for `train`: the models `spreads` and `edges`, the modes `signs`, with a step of its
+// own, and `pairs`, which is its plan, the optimiser `signum`, the loss `brier`, the schedule `in-order` and the sink
+// `losses`.
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
@@ -9,6 +10,7 @@
 #include "train/losses/loss.h"
 #include "train/nn/layers.h"
 #include "train/nn/model.h"
+#include "train/parallel/engine/make_by_plan.h"
 #include "train/parallel/strategy/schedule.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/plugin.h"
@@ -127,6 +129,24 @@ const Registered<StrategyKind> kSigns{
     "one rank, steps of the gradients' signs",
     [](const Spec&, const StrategyContext& context) { return std::make_unique<Signs>(context); },
     {.plan = Signs::plan_for}};
+
+/// Two ranks hold a half of the model each, and every two of them a copy, which keeps the optimiser's state of a slice
+/// alone. There is no more to it: who reads the plan makes the step, predicts, draws and emulates it.
+StepPlan pairs_plan(const Spec& spec, const MeshRequest& request) {
+  const int ranks = request.ranks > 0 ? request.ranks : 2;
+  if (ranks % 2 != 0)
+    throw penstock::config_error("--mode pairs: " + std::to_string(ranks) + " ranks; expected an even number");
+  StepPlan plan{.mesh = {.data = ranks / 2, .pipe = 2}, .sums_gradients = ranks > 2, .is_complete = true};
+  plan.schedule = {.name = "gpipe", .ranks = 2, .micro_batches = spec.get("pieces", 2)};
+  plan.sharded.optimizer = ranks > 2;
+  return plan;
+}
+
+const Registered<StrategyKind> kPairs{"pairs",
+                                      {"pieces"},
+                                      "pairs of ranks: pieces=2 micro-batches by gpipe",
+                                      penstock::detail::make_by_plan,
+                                      {.plan = pairs_plan}};
 
 /// Each step moves each parameter by the learning rate against the sign of the running mean of its gradients (Bernstein
 /// et al. 2018, algorithm 2).

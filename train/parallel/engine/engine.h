@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "train/parallel/engine/engine_state.h"
+#include "train/parallel/engine/make_by_plan.h"
 #include "train/parallel/engine/memory_use.h"
 #include "train/parallel/engine/step_makers.h"
 #include "train/parallel/engine/step_text.h"
@@ -110,8 +111,5 @@ class Engine final : public Strategy, public CapturableStep {
 
 /// What the ranks of this context ask of a mode.
 MeshRequest request_of(const StrategyContext& context);
-
-/// The factory of a mode that is its plan.
-std::unique_ptr<Strategy> make_by_plan(const Spec& spec, const StrategyContext& context);
 
 }  // namespace penstock::detail

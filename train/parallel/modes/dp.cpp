@@ -4,7 +4,7 @@
 
 #include "core/number_text.h"
 #include "core/text.h"
-#include "train/parallel/engine/engine.h"
+#include "train/parallel/engine/make_by_plan.h"
 #include "train/parallel/modes/devices.h"
 #include "train/parallel/modes/mode_keys.h"
 

@@ -8,10 +8,11 @@
 #include "core/text.h"
 #include "loader/shards/shard.h"
 #include "train/comm/comm.h"
-#include "train/parallel/engine/engine.h"
+#include "train/parallel/engine/make_by_plan.h"
 #include "train/parallel/modes/devices.h"
 #include "train/parallel/modes/mode_keys.h"
 #include "train/parallel/pipeline/block_costs.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/pipeline/schedule_file.h"
 
 namespace penstock::detail {

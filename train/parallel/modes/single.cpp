@@ -1,6 +1,6 @@
 // single: one rank does everything.
 #include "core/text.h"
-#include "train/parallel/engine/engine.h"
+#include "train/parallel/engine/make_by_plan.h"
 #include "train/parallel/modes/mode_keys.h"
 
 namespace penstock {

@@ -2,7 +2,7 @@
 // parameters, of its slice alone (Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
 // parameter models", sec. 5).
 #include "core/text.h"
-#include "train/parallel/engine/engine.h"
+#include "train/parallel/engine/make_by_plan.h"
 #include "train/parallel/modes/mode_keys.h"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 // Awake clock: a thread that notices when it has slept for too long.
-#include "core/awake_clock.h"
+#include "train/rendezvous/awake_clock.h"
 
 #include <pthread.h>
 
