@@ -155,7 +155,9 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
     app.parse(static_cast<int>(pointers.size()), pointers.data());
     refuse_empty_numbers(&app);
   } catch (const CLI::Success& asked) {  // --help, --version
-    std::exit(app.exit(asked));
+    const int exit_code = app.exit(asked);
+    std::fflush(stdout);
+    std::quick_exit(exit_code);  // core/at_end.h
   } catch (const CLI::ParseError& error) {
     throw as_config_error(app, error);
   }

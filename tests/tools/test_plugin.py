@@ -239,7 +239,7 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
     assert f"plug-in {plugin}: transform complement, source stripes, column halves, sampler firsts, codec TONE (encoding 200)\n" in printed
-    assert (f"plug-in {training}: arch spreads, arch edges, mode pairs, mode signs, optimizer signum, loss brier, schedule in-order, "
+    assert (f"plug-in {training}: arch spreads, arch edges, mode signs, mode pairs, optimizer signum, loss brier, schedule in-order, "
             "sink losses\n") in printed
     assert [line.split()[0] for line in (out / "losses.txt").read_text().splitlines()] == list("12345")
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
@@ -263,19 +263,28 @@ def test_a_schedule_trains_what_one_rank_trains(train, tmp_path):
         *lenet, "--mode", "pipeline(schedule=out-of-order)", "--nproc", 2)
 
 
-def test_a_mode_that_is_its_plan_runs_and_is_predicted_drawn_verified_and_measured(train, plugin, tmp_path):
-    lenet = [*train, "--arch", "lenet", "-b", 8, "--epochs", 1]
-    printed = run(*lenet, "--mode", "pairs(pieces=4)", "--nproc", 4, "--log-interval", 1, "--out", tmp_path / "run")
-    assert "mode pairs, 4 ranks in 2 data x 2 pipe, gpipe, 4 micro-batches" in printed, printed
-    memory = json.loads((tmp_path / "run/summary.json").read_text())["memory"]
-    assert {kind["kind"] for kind in memory[0]["kinds"]} == {"parameters", "gradients", "optimizer"}, memory
-    assert "rank 0  F0 F1 .  .  B0 =  B1 =\n" in run(*lenet, "--mode", "pairs", "--nproc", 2, "--print-schedule")
-    training = plugin.parent / "libtraining.so"
-    verified = run(train[0], "verify-modes", "--plugin", training, "--modes", "pairs", "--arch", "lenet", "--nproc", "2,4", "--steps", 10)
-    assert "0 differ" in verified, verified
+def test_a_mode_that_is_its_plan_runs_and_is_predicted_drawn_emulated_verified_and_measured(train, plugin, tmp_path):
+    lenet = ["--arch", "lenet", "-b", 8]
+    paired = [*train, *lenet, "--epochs", 1, "--mode", "pairs(pieces=4)"]
+    printed = run(*paired, "--nproc", 4, "--out", tmp_path / "run")
+    assert "mode pairs(pieces=4), 4 ranks as 2 data x 2 pipe, gpipe, 4 micro-batches, zero 1, bubble 20 %; stage 0: conv1" in printed, printed
+    memory = json.loads((tmp_path / "run/summary.json").read_text())["tensor_memory"]
+    assert {kind: use["formula"] for kind, use in memory.items()} == {"parameters": "phi", "gradients": "phi", "optimizer": "phi / 2"}
+    for use in memory.values():
+        assert use["bytes"] == use["formula_bytes"] and use["bytes"][0] == use["bytes"][2] > use["bytes"][1], use
+    run(*paired, "--nproc", 2, "--emulate-step", "40ms", "--out", tmp_path / "emulated")
+    bubble = json.loads((tmp_path / "emulated/summary.json").read_text())["bubble"]
+    assert bubble["predicted"] == 0.2 and bubble["measured"] > 0.15, bubble
+    drawn = run(*train, *lenet, "--mode", "pairs", "--nproc", 2, "--print-schedule")
+    assert "rank 0  F0 F1 .  .  .  B1 =  B0 =\n" in drawn, drawn
+    verified = run(train[0], "verify-modes", "--plugin", plugin.parent / "libtraining.so", "--modes", "pairs", *lenet[:2],
+                   "--nproc", "2,4", "--steps", 10)
+    assert "4 of 4 pairs hold" in verified, verified
     planned = tmp_path / "plan.json"
-    run(train[0], "plan-modes", *lenet[1:-2], "--modes", "single,pairs", "--nproc", "1,2", "--json", planned)
-    assert not planned.read_text(), planned.read_text()
+    run(train[0], "plan-modes", *train[1:], *lenet, "--modes", "pairs,pipeline(schedule=gpipe,micro-batches=2)", "--nproc", 2, "--json", planned)
+    rows = json.loads(planned.read_text())["rows"]
+    assert rows[0]["step_seconds"] == rows[1]["step_seconds"] > 0 and rows[0]["rank_bytes"] == rows[1]["rank_bytes"], rows
+    assert "--mode pairs: 3 ranks; expected an even number" in refusal(*paired, "--nproc", 3, "--out", tmp_path / "odd")
 
 
 def losses_in(folder):
