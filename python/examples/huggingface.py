@@ -8,7 +8,7 @@ again, and class names come along.
 """
 import argparse
 import pathlib
-from typing import Any, Dict, Iterable
+from typing import Any, Iterable
 
 import torch
 import torchvision
@@ -17,7 +17,7 @@ from torch import nn
 import penstock
 
 
-def pictures_of(source: str, split: str, key: str) -> Iterable[Dict[str, Any]]:
+def pictures_of(source: str, split: str, key: str) -> Iterable[Any]:
     """Items with the bytes of a picture, and a label."""
     import datasets  # here, so that --help and packed data need none of it
     if source.endswith(".parquet"):

@@ -31,6 +31,7 @@ def given_options() -> argparse.Namespace:
 OPTIONS = given_options()  # before the imports, so that --help needs no Lightning
 import lightning  # noqa: E402
 from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
+from lightning.pytorch.utilities.types import OptimizerLRScheduler  # noqa: E402
 
 
 class Pictures(lightning.LightningDataModule):
@@ -75,7 +76,7 @@ class Classifier(lightning.LightningModule):
         if self.trainer.is_global_zero:
             print(f"epoch {self.current_epoch}: test accuracy {accuracy:.2%}", flush=True)
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = torch.optim.SGD(self.parameters(), lr=self.options.lr, momentum=0.9, weight_decay=5e-4, nesterov=True)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.options.lr, total_steps=self.step_count)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
