@@ -46,7 +46,7 @@ Flags parse(int argc, char** argv) {
       "compared in this alone. evaluation: the ranks' evaluation, and that of `single` from their checkpoint, where a "
       "mode is not to train what `single` trains. Without --arch and the flags of the update that follow it, a table "
       "of "
-      "models and flags in docs/VERIFYING.md is trained. Takes about two minutes on two cores; exit code 1 if a pair "
+      "models and flags in docs/VERIFYING.md is trained. Takes about four minutes on two cores; exit code 1 if a pair "
       "differs.",
       "train verify-modes");
   app.get_formatter()->column_width(34);
