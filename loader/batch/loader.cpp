@@ -324,15 +324,14 @@ LoaderStatistics Loader::statistics() const {
       stage.add_to(all);
       return stage_of(own, count).total_ms;
     };
-    const auto ms = [](int64_t ns) { return static_cast<double>(ns) * 1e-6; };
     statistics.workers.push_back({.read_ms = own_ms(worker.read, read),
                                   .plan_ms = own_ms(worker.plan, plan),
                                   .decode_ms = own_ms(worker.decode, decode),
                                   .render_ms = own_ms(worker.render, render),
-                                  .busy_ms = ms(times[i].busy_ns),
-                                  .idle_ms = ms_since(state_->start_ns) - ms(times[i].busy_ns),
-                                  .cpu_ms = ms(times[i].cpu_ns),
-                                  .queued_ms = ms(times[i].queued_ns),
+                                  .busy_ms = ms_of(times[i].busy_ns),
+                                  .idle_ms = ms_since(state_->start_ns) - ms_of(times[i].busy_ns),
+                                  .cpu_ms = ms_of(times[i].cpu_ns),
+                                  .queued_ms = ms_of(times[i].queued_ns),
                                   .major_faults = static_cast<uint64_t>(times[i].storage.major_faults),
                                   .storage_bytes = static_cast<uint64_t>(times[i].storage.read_bytes)});
     made_count += count;

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,6 +20,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/number_text.h"
 #include "core/parallel.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -157,11 +157,7 @@ class Exporting {
     }
   }
 
-  std::string tar_name(size_t shard) const {
-    std::array<char, 16> number{};
-    std::snprintf(number.data(), number.size(), "%06zu", shard);
-    return concat(manifest().split, "-", number.data(), ".tar");
-  }
+  std::string tar_name(size_t shard) const { return concat(manifest().split, printed("-%06zu.tar", shard)); }
 
   std::string kinds_text() const {
     detail::TarKinds kinds{manifest().class_names, manifest().fields};
@@ -195,9 +191,7 @@ class Exporting {
   }
 
   void add_to_tar(const Out& sample, detail::TarWriter& tar) const {
-    std::array<char, 24> key{};
-    std::snprintf(key.data(), key.size(), "%09llu", static_cast<unsigned long long>(sample.id));
-    const std::string begin = key.data();
+    const std::string begin = printed("%09llu", static_cast<unsigned long long>(sample.id));
     tar.add(begin + sample.ending, sample.picture);
     const auto add = [&](const std::string& ending, std::span<const uint8_t> bytes) {
       tar.add(begin + "." + ending, bytes);

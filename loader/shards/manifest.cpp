@@ -2,14 +2,13 @@
 #include "loader/shards/manifest.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/number_text.h"
 #include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/files/files.h"
@@ -243,9 +242,7 @@ std::string identity_of(const Manifest& manifest) {
   };
   for (const auto& name : manifest.class_names) add(name);
   for (const auto& shard : manifest.shards) add(shard.xxh3);
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x", sum);
-  return concat(manifest.sample_count, " samples with checksum ", digits);
+  return concat(manifest.sample_count, " samples with checksum ", printed("%08x", sum));
 }
 
 }  // namespace penstock

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "core/machine.h"
@@ -67,10 +66,9 @@ bool waits_for_delays(const LinkStats& link) {
 std::string link_limit(const LinkStats& link) {
   const std::string rate = byte_text(static_cast<uint64_t>(link.rate())) + "/s";
   if (!waits_for_delays(link) || link.request_count == 0) return "the link gives " + rate;
-  char delay[32];
-  std::snprintf(delay, sizeof delay, "%.1f ms", link.latency_ms / static_cast<double>(link.request_count));
-  return concat("each request waits ", delay, " for its first byte, and then ",
-                byte_text(link.fetched_bytes / link.request_count), " come at ", rate);
+  return concat("each request waits ", ms_text(link.latency_ms / static_cast<double>(link.request_count)),
+                " for its first byte, and then ", byte_text(link.fetched_bytes / link.request_count), " come at ",
+                rate);
 }
 
 /// The two lines for a loader that waits for shards from far away.

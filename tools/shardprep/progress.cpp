@@ -16,12 +16,8 @@ namespace {
 constexpr double kLogEverySeconds = 5;
 
 std::string duration_text(double seconds) {
-  char text[32];
-  if (seconds < 60)
-    std::snprintf(text, sizeof text, "%.0f s", seconds);
-  else
-    std::snprintf(text, sizeof text, "%d:%02d min", static_cast<int>(seconds / 60), static_cast<int>(seconds) % 60);
-  return text;
+  if (seconds < 60) return printed("%.0f s", seconds);
+  return printed("%d:%02d min", static_cast<int>(seconds / 60), static_cast<int>(seconds) % 60);
 }
 
 }  // namespace

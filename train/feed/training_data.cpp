@@ -48,9 +48,7 @@ class FileLock {
 std::string hash_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3;
-  char hex[17];
-  std::snprintf(hex, sizeof(hex), "%016llx", static_cast<unsigned long long>(hash));
-  return hex;
+  return printed("%016llx", static_cast<unsigned long long>(hash));
 }
 
 bool is_there(const fs::path& path) {

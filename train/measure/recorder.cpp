@@ -49,8 +49,8 @@ void Recorder::restart() {
 StepTimes Recorder::times(bool is_complete) {
   if (device_clock_) device_clock_->read(times_, collectives_, is_complete);
   StepTimes times = times_;
-  times.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
-  times.queued = static_cast<double>(queued_ns(this_thread()) - start_queued_ns_) * 1e-6;
+  times.process_cpu = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
+  times.queued = ms_of(queued_ns(this_thread()) - start_queued_ns_);
   if (is_complete)
     times.busy_cores = busy_cores_ms() - start_busy_ms_;  // it costs too much for each refresh of the progress bar
   return times;

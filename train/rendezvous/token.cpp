@@ -4,16 +4,14 @@
 #include <cstdio>
 #include <random>
 
+#include "core/number_text.h"
+
 namespace penstock {
 
 std::string random_token() {
   std::random_device source;  // the kernel's
   std::string token;
-  for (int word = 0; word < 4; ++word) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", static_cast<unsigned>(source()));
-    token += digits;
-  }
+  for (int word = 0; word < 4; ++word) token += printed("%08x", source());
   return token;
 }
 

@@ -15,10 +15,9 @@
 
 #include <bit>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <span>
 
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/shards/shard.h"
 #include "train/sinks/log_file.h"
@@ -107,10 +106,9 @@ class TensorBoardSink final : public Sink {
 
   /// TensorBoard reads files in the order of their names; a run may go on in the second in which it was killed.
   static std::string file_name() {
-    char host[256] = "localhost", seconds[32];
+    char host[256] = "localhost";
     gethostname(host, sizeof(host) - 1);
-    std::snprintf(seconds, sizeof seconds, "%.3f", unix_seconds());
-    return concat("events.out.tfevents.", seconds, ".", host, ".", getpid());
+    return concat("events.out.tfevents.", printed("%.3f", unix_seconds()), ".", host, ".", getpid());
   }
 
   static std::string record(const std::string& event) {

@@ -246,9 +246,8 @@ std::string identity_of_mode(const Spec& spec) {
   const std::string name = spec.get("schedule", "");
   if (!is_schedule_file(name)) return "";
   const std::string csv = csv_of(read_schedule_file(name));
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x", crc32c({reinterpret_cast<const uint8_t*>(csv.data()), csv.size()}));
-  return concat(spec.without("schedule").text(), " with a schedule of checksum ", digits);
+  const uint32_t sum = crc32c({reinterpret_cast<const uint8_t*>(csv.data()), csv.size()});
+  return concat(spec.without("schedule").text(), " with a schedule of checksum ", printed("%08x", sum));
 }
 
 const Registered<StrategyKind> kPipeline{
