@@ -1,11 +1,9 @@
 // Files that are far away: https://, http://, s3:// and gs://. Shards lie in the cache of the node while they are read;
 // manifests and other files are copied into memory.
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "loader/cache/ahead.h"
 #include "loader/cache/far_map.h"
 #include "loader/cache/far_parts.h"

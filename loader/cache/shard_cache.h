@@ -9,11 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "core/mutex.h"
 #include "loader/cache/folder.h"

@@ -2,7 +2,6 @@
 #include "loader/columns/draw_instance.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "augment/targets/masks.h"
 #include "augment/targets/on_picture.h"

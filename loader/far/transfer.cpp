@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <set>
 #include <thread>
@@ -19,7 +18,6 @@
 #include "loader/far/credential_sources.h"
 #include "loader/far/limiter.h"
 #include "loader/far/link_stats.h"
-#include "loader/far/url.h"
 #include "loader/files/interrupt.h"
 
 namespace penstock::detail {

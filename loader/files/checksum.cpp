@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #ifdef __x86_64__
 #include <cpuid.h>

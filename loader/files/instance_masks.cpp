@@ -2,7 +2,6 @@
 #include "loader/files/instance_masks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string>
 

@@ -1,7 +1,6 @@
 // stored_orientation(): reads a TIFF directory without trust, and searches an XMP packet.
 #include "loader/files/orientation.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <string_view>
 

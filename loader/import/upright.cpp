@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "augment/targets/boxes.h"
 #include "augment/targets/keypoints.h"
 #include "augment/targets/masks.h"
 #include "augment/targets/on_picture.h"

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <span>
 
-#include "augment/targets/boxes.h"
 #include "augment/targets/keypoints.h"
 #include "core/text.h"
 

@@ -2,9 +2,7 @@
 #include "loader/pack/pack.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstdio>
 #include <memory>
 #include <new>
 #include <numeric>

@@ -2,7 +2,6 @@
 #include "loader/shards/field_table.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "core/error.h"

@@ -2,7 +2,6 @@
 #include "loader/shards/shard.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/error.h"

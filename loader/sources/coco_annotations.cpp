@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/regular_file.h"
-#include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/import/json_records.h"
 #include "loader/import/keypoint_pairs.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <fstream>
 
-#include "augment/render.h"
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/number_text.h"

@@ -11,7 +11,6 @@
 // are (tar_kinds.h). All samples have the files of the first one with a picture. Sample i is the i-th in the order of
 // the tars.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <memory>
 #include <optional>

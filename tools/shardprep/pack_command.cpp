@@ -8,7 +8,6 @@
 #include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/batch/option_names.h"
 #include "loader/files/files.h"
 #include "loader/pack/list.h"
 #include "loader/pack/pack.h"

@@ -2,7 +2,6 @@
 #include "train/checkpoint/rate_note.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"

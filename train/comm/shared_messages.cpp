@@ -2,7 +2,6 @@
 #include "train/comm/shared_messages.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <span>
 #include <stdexcept>

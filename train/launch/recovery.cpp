@@ -2,7 +2,6 @@
 #include "train/launch/recovery.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "core/number.h"

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
 #include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/regular_file.h"

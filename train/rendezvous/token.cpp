@@ -1,7 +1,6 @@
 // Tokens: what a launcher tells its ranks, so that they can tell each other from strangers.
 #include "train/rendezvous/token.h"
 
-#include <cstdio>
 #include <random>
 
 #include "core/number_text.h"

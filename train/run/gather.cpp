@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/text.h"
-#include "train/run/bottleneck_report.h"
 
 namespace penstock {
 namespace {

@@ -3,8 +3,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"

@@ -23,7 +23,6 @@
 #include "train/launch/recovery.h"
 #include "train/loop/predictions.h"
 #include "train/loop/profile.h"
-#include "train/loop/stop.h"
 #include "train/loop/training_loop.h"
 #include "train/measure/bottleneck.h"
 #include "train/measure/gpu_monitor.h"

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "train/optimizers/optimizer.h"
 

@@ -2,7 +2,6 @@
 //
 // Lives here: plug-ins, one per schedule of a pipeline, each a pure function with its timeline drawn.
 // Not here: what runs a schedule (engine/schedule_runner.h); its interface is strategy/schedule.h.
-#include <algorithm>
 
 #include "train/parallel/strategy/schedule.h"
 
