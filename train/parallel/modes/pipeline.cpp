@@ -210,12 +210,12 @@ Balance balance_of(const Spec& spec) {
 
 /// Throws config_error for an optimiser or a clipping that needs more than slices of parameters.
 void check_slices(const Spec& spec, const MeshRequest& request) {
-  check_takes_slices(spec, request.optimizer, request.clip);
-  if (request.shards > 0 && !request.optimizer.empty() &&
-      !OptimizerRegistry::entry(parse_spec("optimizer", request.optimizer).name()).traits.takes_pieces)
+  check_takes_slices(spec, request);
+  if (request.shards > 0 && request.optimizer &&
+      !OptimizerRegistry::entry(request.optimizer->name()).traits.takes_pieces)
     throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",
-                              request.optimizer, ", which gives pieces of parameters other bits; expected no zero, or ",
-                              "another optimizer"));
+                              request.optimizer->text(),
+                              ", which gives pieces of parameters other bits; expected no zero, or another optimizer"));
 }
 
 StepPlan pipeline_plan(const Spec& spec, const MeshRequest& request) {
