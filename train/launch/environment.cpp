@@ -1,5 +1,5 @@
 // launch: reads which rank this process is from the environment variables of torchrun, Slurm, Open MPI or
-// spawn_ranks().
+// run_ranks().
 #include "train/launch/environment.h"
 
 #include <sys/prctl.h>

@@ -28,8 +28,6 @@ class GPipe final : public PipelineSchedule {
     for (int m = plan.micro_batches; m-- > 0;) schedule.push_back({kBackward, m});
     return schedule;
   }
-
-  int most_alive(const SchedulePlan& plan, int /*rank*/) const override { return plan.micro_batches; }
 };
 
 const Registered<ScheduleKind> kGPipe{"gpipe",
