@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/error.h"
 #include "core/text.h"
 
 namespace penstock {

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
 #include <utility>
 
-#include "core/error.h"
 #include "core/text.h"
 
 namespace penstock {

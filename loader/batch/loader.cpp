@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/error.h"

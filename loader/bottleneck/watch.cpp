@@ -2,7 +2,6 @@
 #include "loader/bottleneck/watch.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "core/clock.h"

@@ -2,14 +2,12 @@
 #include "loader/far/transfer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <set>
 #include <thread>
 
 #include "core/clock.h"
-#include "core/error.h"
 #include "core/limits.h"
 #include "core/mutex.h"
 #include "core/number.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 #include "core/error.h"
 #include "core/strict_json.h"

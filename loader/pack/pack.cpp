@@ -33,7 +33,6 @@
 #include "loader/shards/shard_writer.h"
 #include "loader/shards/split_upload.h"
 #include "loader/sources/joined_source.h"
-#include "loader/sources/source.h"
 
 namespace penstock {
 namespace {

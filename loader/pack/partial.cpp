@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/error.h"
 #include "core/regular_file.h"
 #include "core/strict_json.h"
 #include "core/text.h"

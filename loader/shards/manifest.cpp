@@ -11,7 +11,6 @@
 #include "core/number_text.h"
 #include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/files.h"
 #include "loader/files/sample.h"
 #include "loader/shards/manifest_fields.h"
 

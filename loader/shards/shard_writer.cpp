@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/error.h"

@@ -11,8 +11,6 @@
 #include "core/median.h"
 #include "core/temporary.h"
 #include "core/text.h"
-#include "loader/batch/loader.h"
-#include "loader/pack/pack.h"
 #include "tools/shardprep/excerpt.h"
 
 namespace penstock {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
-#include <utility>
 
 #include "core/text.h"
 #include "train/rendezvous/awake_clock.h"

@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <string>
 
 #include "augment/transform.h"
 #include "core/clock.h"

@@ -7,7 +7,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <string>
 #include <tuple>
 
 #include "core/error.h"

@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <numeric>
-#include <utility>
 
 #include "core/machine.h"
 

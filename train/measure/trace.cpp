@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
 #include "core/json_text.h"
 #include "core/number_text.h"

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"

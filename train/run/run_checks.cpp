@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 
 #include "core/error.h"
 #include "core/number_text.h"
