@@ -299,11 +299,19 @@ void LoaderStatistics::find_storage_waits() {
   for (auto& worker : workers) worker.storage_ms *= std::max(0.0, 1 - link.stall_ms / waited_ms);
 }
 
-LoaderStatistics::StageTime LoaderStatistics::storage() const {
-  StageTime stage{read.count, 0, 0};
-  for (const auto& worker : workers) stage.total_ms += worker.storage_ms;
-  return stage;
+LoaderStatistics::Worker LoaderStatistics::all_workers() const {
+  Worker all;
+  for (const auto& worker : workers) {
+    all.busy_ms += worker.busy_ms;
+    all.cpu_ms += worker.cpu_ms;
+    all.queued_ms += worker.queued_ms;
+    all.storage_ms += worker.storage_ms;
+    all.storage_bytes += worker.storage_bytes;
+  }
+  return all;
 }
+
+LoaderStatistics::StageTime LoaderStatistics::storage() const { return {read.count, all_workers().storage_ms, 0}; }
 
 LoaderStatistics Loader::statistics() const {
   const auto stage_of = [](const detail::DurationSum& sum, uint64_t count) {

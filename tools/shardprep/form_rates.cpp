@@ -127,8 +127,7 @@ void warm_up(const Packed& packed, const std::string& augment, LoaderOptions opt
 /// What a loader has done and cost, since it was made. No other loader does anything meanwhile.
 struct Work {
   explicit Work(const LoaderStatistics& statistics) : rows(static_cast<double>(statistics.read.count)) {
-    made_ms = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) - taken_ms;
-    for (const auto& worker : statistics.workers) made_ms += worker.storage_ms;
+    made_ms = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) - taken_ms + statistics.storage().total_ms;
   }
   double rows = 0;
   double taken_ms = ms_of(cpu_ns(CLOCK_THREAD_CPUTIME_ID));  // the calling thread's
