@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json_text.h"
@@ -138,7 +139,7 @@ class Exporting {
     if (format_ == ExportFormat::kWebDataset) {
       tar.emplace(output_ / tar_name(shard));
       const std::string kinds = kinds_text();
-      tar->add(std::string(detail::kKindsMember), {reinterpret_cast<const uint8_t*>(kinds.data()), kinds.size()});
+      tar->add(std::string(detail::kKindsMember), as_bytes(kinds));
     }
     const uint64_t end = dataset_->shard_begin(static_cast<int>(shard) + 1);
     for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end; ++i) {
@@ -198,7 +199,7 @@ class Exporting {
     };
     if (has_classes()) {
       const std::string label = std::to_string(sample.label);
-      add("cls", {reinterpret_cast<const uint8_t*>(label.data()), label.size()});
+      add("cls", as_bytes(label));
     }
     for (size_t i = 0; i < sample.fields.size(); ++i) {
       const FieldType& type = manifest().fields[i];

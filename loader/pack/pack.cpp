@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -185,7 +186,7 @@ class Packing {
                options_.split, '\n', is_apart ? 0 : options_.shard_count, '\n', options_.shuffle_seed, '\n',
                options_.skip_corrupt, '\n', detail::encoding_text(options_.storage), '\n', join(classes_.names, "\n"),
                '\n', join(source_.class_names(), "\n"), fields_.text());
-    return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    return detail::xxh3_hex(as_bytes(text));
   }
 
   detail::Tally empty_tally() const { return detail::Tally(classes_.names.size(), fields_.types.size()); }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/number_text.h"
@@ -159,7 +160,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   if (file->size() > kMostManifestBytes)
     throw corrupt_error(concat(path.string(), ": ", file->size(), " bytes; expected at most ", kMostManifestBytes));
   const auto bytes = file->contents();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = as_text(bytes);
   const json object = detail::parse_strict_json(text, path.string(), kMaxManifestDepth);
   const Fields fields(object, path.string());
   if (fields.count("format_version") != Manifest::kFormatVersion)

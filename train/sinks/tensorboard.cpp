@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/bytes.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/shards/shard.h"
@@ -49,7 +50,7 @@ std::string field(int number, Wire wire, const std::string& value) {
 }
 
 std::string masked_crc(const std::string& bytes) {
-  const uint32_t crc = crc32c({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  const uint32_t crc = crc32c(as_bytes(bytes));
   return fixed(std::rotr(crc, 15) + 0xa282ead8u);
 }
 

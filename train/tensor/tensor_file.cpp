@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
@@ -47,7 +48,7 @@ std::string checksum_of(const std::map<std::string, std::string>& metadata,
   for (const auto& [key, text] : metadata)
     if (key != kChecksumKey) all += concat(key, "\n", text, "\n");
   for (const auto& [name, crc] : crcs) all += concat(name, "\n", crc, "\n");
-  return crc32c_text({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
+  return crc32c_text(as_bytes(all));
 }
 
 void check_checksum(const Safetensors& file) {

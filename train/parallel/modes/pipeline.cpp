@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
@@ -246,7 +247,7 @@ std::string identity_of_mode(const Spec& spec) {
   const std::string name = spec.get("schedule", "");
   if (!is_schedule_file(name)) return "";
   const std::string csv = csv_of(read_schedule_file(name));
-  const uint32_t sum = crc32c({reinterpret_cast<const uint8_t*>(csv.data()), csv.size()});
+  const uint32_t sum = crc32c(as_bytes(csv));
   return concat(spec.without("schedule").text(), " with a schedule of checksum ", printed("%08x", sum));
 }
 
