@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "augment/plan/box.h"
 #include "augment/targets/keypoints.h"
 #include "augment/targets/masks.h"
 #include "augment/targets/on_picture.h"

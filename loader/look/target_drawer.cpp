@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "augment/plan/box.h"
 #include "augment/targets/keypoints.h"
 #include "core/text.h"
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/text.h"
+#include "loader/bottleneck/observe.h"
 
 namespace penstock {
 namespace {

@@ -21,6 +21,7 @@
 #include "train/feed/counting_feeder.h"
 #include "train/feed/host_feeder.h"
 #include "train/launch/recovery.h"
+#include "train/launch/stop_signals.h"
 #include "train/loop/predictions.h"
 #include "train/loop/profile.h"
 #include "train/loop/training_loop.h"
