@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/batch/first_batches.h"
 #include "loader/batch/read_ahead.h"
 #include "loader/batch/ring.h"
 #include "loader/batch/slot_pool.h"
@@ -47,6 +46,31 @@ LoaderOptions checked(LoaderOptions options) {
     options.allocator.release = [](void* memory, size_t) { std::free(memory); };
   }
   return options;
+}
+
+/// The positions that the rows of a batch are made of: with a mix partners may be rows of any rank.
+void add_indices(const detail::RowMaker& maker, const EpochOrder& order, int64_t batch,
+                 std::vector<uint64_t>& indices) {
+  const auto rows = maker.partition().rows(batch);
+  const bool is_mixed = maker.pipeline().batch_mix().kind != BatchMix::Kind::kNone;
+  const bool is_whole = is_mixed && !maker.is_rank_local();
+  const uint64_t begin = rows.first_position - static_cast<uint64_t>(is_whole ? rows.first_row : 0);
+  const auto count = static_cast<uint64_t>(is_whole ? rows.global_count : rows.count);
+  for (uint64_t position = begin; position < begin + count; ++position)
+    indices.push_back(maker.samples().place_at(order, position).index);
+}
+
+/// Fetches the samples of the first two batches, from `first` on and below `limit`, before their shards
+/// (Dataset::fetch_rows()). Both are counted over epochs. Returns at once where nothing is far away.
+void fetch_first_batches(const detail::RowMaker& maker, int64_t first, int64_t limit,
+                         const std::function<void()>& on_wait) {
+  constexpr int64_t kFirstBatches = 2;
+  if (maker.dataset().room_shards() == UINT64_MAX) return;
+  const int64_t count = maker.partition().batch_count();
+  std::vector<uint64_t> indices;
+  for (int64_t sequence = first; sequence < std::min(first + kFirstBatches, limit); ++sequence)
+    add_indices(maker, maker.samples().order_of(sequence / count), sequence % count, indices);
+  maker.dataset().fetch_rows(indices, on_wait);
 }
 
 }  // namespace
@@ -241,7 +265,7 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   state.epoch_end = end;
   state.has_ended = false;
   state.made_end = state.batches == 0 ? 0 : std::max(end, limit);
-  if (!is_ahead) detail::fetch_first_batches(state.makers.any(), first, state.made_end, state.options.on_wait);
+  if (!is_ahead) fetch_first_batches(state.makers.any(), first, state.made_end, state.options.on_wait);
   if (state.read_ahead) state.read_ahead->go_to(first, state.made_end);
   state.ring.restart(first, state.made_end);
 }
