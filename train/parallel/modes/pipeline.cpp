@@ -1,7 +1,6 @@
 // pipeline and mp: the stages of the model spread over ranks. A batch goes through them in micro-batches, so that
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
 #include <algorithm>
-#include <cstdio>
 
 #include "core/bytes.h"
 #include "core/error.h"
