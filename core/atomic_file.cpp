@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/error.h"
+#include "core/bytes.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -22,10 +22,6 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr std::string_view kAsideBegin = ".penstock-", kAsideEnd = ".tmp";
 // Threads and processes that write into one folder at the same time are tens at most.
 constexpr int kMostAsides = 10000;
-
-std::span<const uint8_t> as_bytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
 
 /// Whether `path` is still the name of the open file, and no link to it.
 bool is_name_of(const fs::path& path, int fd) {

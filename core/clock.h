@@ -45,6 +45,7 @@ inline void burn_cpu(int64_t ns) {
   }
 }
 
-inline double ms_since(int64_t start_ns) { return static_cast<double>(now_ns() - start_ns) * 1e-6; }
+constexpr double ms_of(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+inline double ms_since(int64_t start_ns) { return ms_of(now_ns() - start_ns); }
 
 }  // namespace penstock

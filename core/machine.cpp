@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -180,16 +179,15 @@ double busy_cores_ms() {
 }
 
 std::string others_text(double other_cores, int core_count) {
-  char cores[32];
-  std::snprintf(cores, sizeof cores, "%.1f", other_cores);
-  return concat(", while other programs had ", cores, " of ", count_text(static_cast<uint64_t>(core_count), "core"));
+  return concat(", while other programs had ", printed("%.1f", other_cores), " of ",
+                count_text(static_cast<uint64_t>(core_count), "core"));
 }
 
 double queued_threads_ms() {
   double total_ms = 0;
   std::error_code ignored;  // the thread may end meanwhile
   for (const auto& thread : fs::directory_iterator("/proc/self/task", ignored))
-    total_ms += static_cast<double>(queued_ns(std::atoi(thread.path().filename().c_str()))) * 1e-6;
+    total_ms += ms_of(queued_ns(std::atoi(thread.path().filename().c_str())));
   return total_ms;
 }
 

@@ -1,11 +1,21 @@
 // Formats numbers, counts, bytes, percentages and factors as text.
 #include "core/number_text.h"
 
+#include <cstdarg>
 #include <cstdio>
 
 #include "core/concat.h"
 
 namespace penstock {
+
+std::string printed(const char* format, ...) {
+  char text[512];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return text;
+}
 
 std::string grouped(uint64_t number) {
   std::string text = std::to_string(number);
@@ -23,27 +33,15 @@ std::string byte_text(uint64_t byte_count) {
   auto value = static_cast<double>(byte_count);
   size_t unit = 0;
   for (; value >= (unit == 0 ? 1000 : 999.95) && unit < 4; ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-  return text;
+  return printed("%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
 }
 
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", seconds);
-  return text;
-}
+std::string seconds_text(double seconds) { return printed("%.1f s", seconds); }
 
-std::string percent_text(double share, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f %%", digits, 100 * share);
-  return text;
-}
+std::string ms_text(double ms) { return printed("%.1f ms", ms); }
 
-std::string factor_text(double factor) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*fx", factor < 1.2 ? 2 : factor < 10 ? 1 : 0, factor);
-  return text;
-}
+std::string percent_text(double share, int digits) { return printed("%.*f %%", digits, 100 * share); }
+
+std::string factor_text(double factor) { return printed("%.*fx", factor < 1.2 ? 2 : factor < 10 ? 1 : 0, factor); }
 
 }  // namespace penstock

@@ -7,6 +7,9 @@
 
 namespace penstock {
 
+/// What printf() prints, cut after 511 bytes.
+[[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...);
+
 /// "1,234,567".
 std::string grouped(uint64_t number);
 
@@ -18,6 +21,9 @@ std::string byte_text(uint64_t byte_count);
 
 /// "9.5 s".
 std::string seconds_text(double seconds);
+
+/// "9.5 ms".
+std::string ms_text(double ms);
 
 /// "71 %" for 0.71; "71.00 %" with two `digits` after the decimal point.
 std::string percent_text(double share, int digits = 0);

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <optional>

@@ -1,8 +1,6 @@
 // Registry: the one place in the process that holds the entries of every kind.
 #include "core/registry.h"
 
-#include <map>
-
 namespace penstock::detail {
 namespace {
 

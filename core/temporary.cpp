@@ -5,11 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <string>
 #include <utility>
 
-#include "core/error.h"
 #include "core/text.h"
 
 namespace penstock {

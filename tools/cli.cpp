@@ -17,10 +17,8 @@
 #include <iostream>
 #include <new>
 
-#include "core/error.h"
 #include "core/limits.h"
 #include "core/number.h"
-#include "core/text.h"
 #include "core/version.h"
 
 namespace penstock {

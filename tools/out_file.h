@@ -1,7 +1,6 @@
 // The file that a flag names for the results of a tool: checked before the work, and written so that no other is lost.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 

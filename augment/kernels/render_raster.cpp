@@ -17,7 +17,6 @@
 #include "augment/kernels/render_raster.h"
 #include "augment/kernels/render_vectors-inl.h"
 #include "augment/pixels/half.h"
-#include "augment/pixels/picture.h"
 #include "augment/plan/footprint.h"
 #include "augment/plan/sampling.h"
 #include "hwy/highway.h"

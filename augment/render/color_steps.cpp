@@ -2,7 +2,6 @@
 #include "augment/render/color_steps.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <utility>

@@ -2,7 +2,6 @@
 #include "augment/targets/boxes.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "augment/targets/on_picture.h"
 

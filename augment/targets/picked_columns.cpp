@@ -5,7 +5,6 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
 #include <algorithm>
-#include <utility>
 
 #include "augment/targets/picked_columns.h"
 #include "hwy/highway.h"

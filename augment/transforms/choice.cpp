@@ -4,7 +4,6 @@
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "augment/transform.h"

@@ -5,7 +5,6 @@
 // Deviation: the mean with which contrast blends is that of the output, so that a list which crops after color-jitter
 // takes it from the crop.
 #include <memory>
-#include <numeric>
 #include <optional>
 
 #include "augment/transform.h"

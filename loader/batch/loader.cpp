@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/batch/first_batches.h"
 #include "loader/batch/read_ahead.h"
 #include "loader/batch/ring.h"
 #include "loader/batch/slot_pool.h"
@@ -48,6 +46,31 @@ LoaderOptions checked(LoaderOptions options) {
     options.allocator.release = [](void* memory, size_t) { std::free(memory); };
   }
   return options;
+}
+
+/// The positions that the rows of a batch are made of: with a mix partners may be rows of any rank.
+void add_indices(const detail::RowMaker& maker, const EpochOrder& order, int64_t batch,
+                 std::vector<uint64_t>& indices) {
+  const auto rows = maker.partition().rows(batch);
+  const bool is_mixed = maker.pipeline().batch_mix().kind != BatchMix::Kind::kNone;
+  const bool is_whole = is_mixed && !maker.is_rank_local();
+  const uint64_t begin = rows.first_position - static_cast<uint64_t>(is_whole ? rows.first_row : 0);
+  const auto count = static_cast<uint64_t>(is_whole ? rows.global_count : rows.count);
+  for (uint64_t position = begin; position < begin + count; ++position)
+    indices.push_back(maker.samples().place_at(order, position).index);
+}
+
+/// Fetches the samples of the first two batches, from `first` on and below `limit`, before their shards
+/// (Dataset::fetch_rows()). Both are counted over epochs. Returns at once where nothing is far away.
+void fetch_first_batches(const detail::RowMaker& maker, int64_t first, int64_t limit,
+                         const std::function<void()>& on_wait) {
+  constexpr int64_t kFirstBatches = 2;
+  if (maker.dataset().room_shards() == UINT64_MAX) return;
+  const int64_t count = maker.partition().batch_count();
+  std::vector<uint64_t> indices;
+  for (int64_t sequence = first; sequence < std::min(first + kFirstBatches, limit); ++sequence)
+    add_indices(maker, maker.samples().order_of(sequence / count), sequence % count, indices);
+  maker.dataset().fetch_rows(indices, on_wait);
 }
 
 }  // namespace
@@ -242,7 +265,7 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   state.epoch_end = end;
   state.has_ended = false;
   state.made_end = state.batches == 0 ? 0 : std::max(end, limit);
-  if (!is_ahead) detail::fetch_first_batches(state.makers.any(), first, state.made_end, state.options.on_wait);
+  if (!is_ahead) fetch_first_batches(state.makers.any(), first, state.made_end, state.options.on_wait);
   if (state.read_ahead) state.read_ahead->go_to(first, state.made_end);
   state.ring.restart(first, state.made_end);
 }
@@ -300,11 +323,19 @@ void LoaderStatistics::find_storage_waits() {
   for (auto& worker : workers) worker.storage_ms *= std::max(0.0, 1 - link.stall_ms / waited_ms);
 }
 
-LoaderStatistics::StageTime LoaderStatistics::storage() const {
-  StageTime stage{read.count, 0, 0};
-  for (const auto& worker : workers) stage.total_ms += worker.storage_ms;
-  return stage;
+LoaderStatistics::Worker LoaderStatistics::all_workers() const {
+  Worker all;
+  for (const auto& worker : workers) {
+    all.busy_ms += worker.busy_ms;
+    all.cpu_ms += worker.cpu_ms;
+    all.queued_ms += worker.queued_ms;
+    all.storage_ms += worker.storage_ms;
+    all.storage_bytes += worker.storage_bytes;
+  }
+  return all;
 }
+
+LoaderStatistics::StageTime LoaderStatistics::storage() const { return {read.count, all_workers().storage_ms, 0}; }
 
 LoaderStatistics Loader::statistics() const {
   const auto stage_of = [](const detail::DurationSum& sum, uint64_t count) {
@@ -324,15 +355,14 @@ LoaderStatistics Loader::statistics() const {
       stage.add_to(all);
       return stage_of(own, count).total_ms;
     };
-    const auto ms = [](int64_t ns) { return static_cast<double>(ns) * 1e-6; };
     statistics.workers.push_back({.read_ms = own_ms(worker.read, read),
                                   .plan_ms = own_ms(worker.plan, plan),
                                   .decode_ms = own_ms(worker.decode, decode),
                                   .render_ms = own_ms(worker.render, render),
-                                  .busy_ms = ms(times[i].busy_ns),
-                                  .idle_ms = ms_since(state_->start_ns) - ms(times[i].busy_ns),
-                                  .cpu_ms = ms(times[i].cpu_ns),
-                                  .queued_ms = ms(times[i].queued_ns),
+                                  .busy_ms = ms_of(times[i].busy_ns),
+                                  .idle_ms = ms_since(state_->start_ns) - ms_of(times[i].busy_ns),
+                                  .cpu_ms = ms_of(times[i].cpu_ns),
+                                  .queued_ms = ms_of(times[i].queued_ns),
                                   .major_faults = static_cast<uint64_t>(times[i].storage.major_faults),
                                   .storage_bytes = static_cast<uint64_t>(times[i].storage.read_bytes)});
     made_count += count;

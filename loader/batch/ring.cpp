@@ -6,8 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/clock.h"
-#include "core/mutex.h"
 #include "loader/files/interrupt.h"
 
 namespace penstock::detail {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <optional>
 
 #include "core/machine.h"
 #include "core/number_text.h"
@@ -294,9 +292,7 @@ std::string caveat(const LoopMeasurement& run) {
   const std::string steps = count_text(static_cast<uint64_t>(run.step_count), "step");
   if (run.step_count < kFewSteps) return concat(" [of ", steps, ": too few to rely on]");
   if (total_ms >= kShort_ms) return "";
-  char seconds[32];
-  std::snprintf(seconds, sizeof(seconds), "%.1f s", total_ms * 1e-3);
-  return concat(" [of ", steps, " in ", seconds, ": too short to rely on]");
+  return concat(" [of ", steps, " in ", seconds_text(total_ms * 1e-3), ": too short to rely on]");
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "loader/bottleneck/bottleneck_model.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/machine.h"
 

@@ -2,7 +2,6 @@
 #include "loader/bottleneck/link.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/number_text.h"
 #include "core/text.h"
@@ -71,9 +70,7 @@ std::string link_fact(const LoopMeasurement& run) {
   const std::string rate = count(run.link_bytes_per_second) + "/s";
   if (!is_delay_bound(run))
     return concat("load-bound: the link gives ", rate, brings_more ? " and brings " : "; ", share);
-  char delay[32];
-  std::snprintf(delay, sizeof delay, "%.1f ms", run.link_delay_ms);
-  return concat("load-bound: each request waits ", delay, " for its first byte, and then ",
+  return concat("load-bound: each request waits ", ms_text(run.link_delay_ms), " for its first byte, and then ",
                 count(run.link_request_bytes), " come at ", rate, brings_more ? "; the link brings " : "; ", share);
 }
 

@@ -22,18 +22,6 @@ void take_out_waits_of_helpers(double helpers_queued, double main_queued, StepCo
   times.spun_ms = std::max(0.0, all_cpu_ms - times.update_cpu_ms);
 }
 
-LoaderStatistics::Worker sum_of(const std::vector<LoaderStatistics::Worker>& workers) {
-  LoaderStatistics::Worker all;
-  for (const auto& worker : workers) {
-    all.busy_ms += worker.busy_ms;
-    all.cpu_ms += worker.cpu_ms;
-    all.queued_ms += worker.queued_ms;
-    all.storage_ms += worker.storage_ms;
-    all.storage_bytes += worker.storage_bytes;
-  }
-  return all;
-}
-
 double image_bytes_of(const LoaderStatistics& loader) {
   return loader.read.count == 0 ? 0 : static_cast<double>(loader.sample_bytes) / static_cast<double>(loader.read.count);
 }
@@ -83,7 +71,7 @@ void set_load_of_consumer(double load_ms, StepCosts& times) {
 
 LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const LoaderStatistics& loader,
                         int64_t step_count) {
-  const LoaderStatistics::Worker all = sum_of(loader.workers);
+  const LoaderStatistics::Worker all = loader.all_workers();
   const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
   auto& times = run.times;
   run.step_count = step_count;
@@ -183,7 +171,7 @@ LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasureme
 
 LoopMeasurement foresee(LoopMeasurement run, const LoaderStatistics& loader, double made_batches,
                         double images_per_batch, double step_ms, double step_cpu_ms) {
-  const LoaderStatistics::Worker all = sum_of(loader.workers);
+  const LoaderStatistics::Worker all = loader.all_workers();
   auto& times = run.times;
   times.storage_ms = all.storage_ms / made_batches;
   run.storage_bytes = static_cast<double>(all.storage_bytes) / made_batches;

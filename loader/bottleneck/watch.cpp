@@ -2,7 +2,6 @@
 #include "loader/bottleneck/watch.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "core/clock.h"
@@ -34,8 +33,8 @@ LoaderStatistics since(const LoaderStatistics& before, LoaderStatistics now) {
 }  // namespace
 
 Watch::Counters Watch::Counters::now(pid_t thread) {
-  return {.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-6,
-          .queued = static_cast<double>(queued_ns(thread)) * 1e-6,
+  return {.process_cpu = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)),
+          .queued = ms_of(queued_ns(thread)),
           .all_queued = queued_threads_ms(),
           .busy_cores = busy_cores_ms()};
 }
@@ -70,11 +69,11 @@ void Watch::pause() {
 
 LoopMeasurement Watch::observed(LoopMeasurement run, const LoaderStatistics& now) const {
   const auto steps = static_cast<double>(std::max<int64_t>(step_count_, 1));
-  const double total_ms = static_cast<double>(total_ns_) * 1e-6;
+  const double total_ms = ms_of(total_ns_);
   run.images_per_second = total_ms > 0 ? static_cast<double>(image_count_) * 1e3 / total_ms : 0;
   run.process_queued_ms = sum_.all_queued / steps;
   const MeasuredStep step{.total_ms = total_ms / steps,
-                          .wait_ms = static_cast<double>(wait_ns_) * 1e-6 / steps,
+                          .wait_ms = ms_of(wait_ns_) / steps,
                           .process_cpu_ms = sum_.process_cpu / steps,
                           .queued_ms = sum_.queued / steps,
                           .busy_cores_ms = sum_.busy_cores / steps};

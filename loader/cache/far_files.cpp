@@ -1,15 +1,18 @@
 // Files that are far away: https://, http://, s3:// and gs://. Shards lie in the cache of the node while they are read;
 // manifests and other files are copied into memory.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/mutex.h"
+#include "core/text.h"
 #include "loader/cache/ahead.h"
 #include "loader/cache/far_map.h"
-#include "loader/cache/far_parts.h"
 #include "loader/cache/shard_cache.h"
+#include "loader/far/hedged_transfer.h"
 #include "loader/far/origin.h"
 #include "loader/far/sim_link.h"
 #include "loader/far/transfer.h"
@@ -22,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr uint64_t kMostOfManifest = 100'000'000;  // as read_manifest()
 
-using detail::FarMap, detail::FarShard, detail::Origin, detail::ShardCache;
+using detail::FarMap, detail::FarShard, detail::ObjectChanged, detail::ObjectFacts, detail::Origin, detail::ShardCache,
+    detail::TransferCallbacks, detail::TransferWish;
 
 /// A file in memory.
 class FetchedFile final : public RandomAccessFile {
@@ -38,6 +42,49 @@ class FetchedFile final : public RandomAccessFile {
 
  private:
   std::vector<uint8_t> bytes_;
+};
+
+/// Parts of a far shard, without the cache. Each read() is one request, or two where it is slow. Nothing is kept or
+/// checked, but that all parts are of the same object. Errors: as transfer(); io_error where the object is another one
+/// than at the first read(), and for a server that knows no ranges, which would send the whole object for each part.
+class FarParts final : public RandomAccessFile {
+ public:
+  explicit FarParts(const FarShard& shard) : RandomAccessFile(shard.address), shard_(shard) {}
+  uint64_t size() const override { return shard_.facts.byte_count; }
+  size_t read(uint64_t offset, std::span<uint8_t> out) const override {
+    // A service that is in trouble is not asked for what comes with the shard as well.
+    constexpr int kMostAttempts = 3;
+    const uint64_t end = std::min(size(), offset + out.size());
+    if (offset >= end) return 0;
+    TransferWish wish{
+        .address = shard_.address, .begin = offset, .end = end, .byte_count = size(), .most_attempts = kMostAttempts};
+    {
+      const MutexLock lock(mutex_);
+      wish.etag = etag_;
+    }
+    std::string etag;
+    const TransferCallbacks callbacks{
+        .sink = [&](uint64_t at, std::span<const uint8_t> bytes, const ObjectFacts& object) {
+          if (!object.is_range)
+            throw io_error(concat(shard_.address, ": came whole; expected the range that was asked for"));
+          std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<ptrdiff_t>(at - offset));
+          etag = object.etag;
+        }};
+    try {
+      hedged_transfer(*shard_.origin, wish, callbacks, detail::range_times(), [] { return true; });
+      const MutexLock lock(mutex_);
+      etag_ = etag;
+    } catch (const ObjectChanged& changed) {  // nothing is known to be corrupt: the shard may come as it should be
+      throw io_error(changed.what());
+    }
+    return end - offset;
+  }
+
+ private:
+  FarShard shard_;
+  detail::Ahead::Parts keeps_back_;
+  mutable Mutex mutex_;
+  mutable std::string etag_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 class FarFiles final : public Files {
@@ -58,7 +105,7 @@ class FarFiles final : public Files {
   std::unique_ptr<const RandomAccessFile> open_parts(const fs::path& path, const FileFacts& facts) const override {
     const FarShard shard = shard_of(path, facts);
     if (facts.sum().empty() || ShardCache::instance().has(shard)) return nullptr;
-    return std::make_unique<detail::FarParts>(shard);
+    return std::make_unique<FarParts>(shard);
   }
 
   void expect(const std::vector<ExpectedFile>& files) const override {

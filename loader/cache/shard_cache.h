@@ -1,7 +1,7 @@
 // ShardCache: whole shards on the disk of the node, fetched from far away when they are needed.
 //
 // Lives here: what is kept of far files: the folder that processes share (folder.h) and their requests (node_turns.h),
-// one shard as memory (far_map.h) or in parts (far_parts.h), what is fetched ahead (ahead.h, fetch_queue.h), and the
+// one shard as memory (far_map.h) or in parts (far_files.cpp), what is fetched ahead (ahead.h, fetch_queue.h), and the
 // plug-ins of `Files` for addresses (far_files.cpp).
 // Not here: how bytes come from far (loader/far), and which samples are next (loader/order).
 #pragma once
@@ -9,11 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "core/mutex.h"
 #include "loader/cache/folder.h"

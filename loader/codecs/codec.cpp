@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/registry.h"
 #include "core/text.h"
@@ -98,7 +99,7 @@ std::string_view unread_format(std::span<const uint8_t> bytes) {
                                      Known{0, "v/1\x01", "OpenEXR"},
                                      Known{0, "SIMPLE  =", "FITS"},
                                      Known{0, "qoif", "QOI"}};
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = as_text(bytes);
   for (const auto& [at, signature, name] : kKnown)
     if (text.size() > at && text.substr(at).starts_with(signature)) return name;
   return {};

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/bytes.h"
+
 namespace penstock::detail {
 namespace {
 
@@ -21,7 +23,7 @@ uint32_t u32(Bytes bytes, size_t at) {
 
 /// What precedes the next 0, which is removed from `rest` together with it; nothing if there is no 0.
 std::optional<std::string_view> take_string(Bytes& rest) {
-  const std::string_view text(reinterpret_cast<const char*>(rest.data()), rest.size());
+  const std::string_view text = as_text(rest);
   const size_t end = text.find('\0');
   if (end == std::string_view::npos) return {};
   rest = rest.subspan(end + 1);

@@ -3,7 +3,6 @@
 
 #include <spng.h>
 
-#include <cstdlib>
 #include <memory>
 
 #include "core/error.h"

@@ -15,14 +15,18 @@
 #include "augment/targets/boxes.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 
+#include "augment/plan/plan.h"
 #include "augment/targets/keypoints.h"
+#include "augment/targets/masks.h"
 #include "augment/targets/on_picture.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/columns/draw_instance.h"
+#include "loader/files/instance_masks.h"
 #include "loader/rows/column.h"
 #include "loader/rows/sample_boxes.h"
 
@@ -30,6 +34,18 @@ namespace penstock {
 namespace {
 
 using Indices = std::vector<int64_t>;
+
+/// Writes 0 and 1 to `output`, output_height x output_width of `plan`, which is that of the stored picture. Polygons
+/// are moved as vertices and filled; runs are moved as a mask, by the nearest pixel. A border of copies has no objects.
+void draw_instance(const InstanceMask& mask, const Plan& plan, int orientation, std::span<uint8_t> output) {
+  std::fill(output.begin(), output.end(), uint8_t{0});
+  const Plan upright = on_upright(plan, orientation);
+  for (const auto& polygon : mask.polygons) draw_polygon(polygon, upright, output);
+  if (mask.runs.empty() || !inverse(plan.map)) return;
+  auto pixels = pixels_of_runs(mask.runs, upright.input_height, upright.input_width);
+  if (orientation > 1) pixels = as_stored<uint8_t>(pixels, orientation, plan.input_height, plan.input_width);
+  move_mask<uint8_t>(pixels, plan, 0, MaskBorder::kFill, output);
+}
 
 /// A field of objects: which entries of it a row has, and what became of them.
 struct ObjectField {
@@ -74,8 +90,8 @@ struct ObjectField {
     if (masks.size() != count) throw corrupt_error(concat(masks.size(), " masks; expected ", count, ", one per box"));
     const auto pixel_count = static_cast<size_t>(extent.height) * static_cast<size_t>(extent.width);
     for (size_t i = 0; i < left.size(); ++i)
-      detail::draw_instance(masks.at(static_cast<size_t>(left[i])), row.plan, row.sample.orientation,
-                            {reinterpret_cast<uint8_t*>(to + i * pixel_count), pixel_count});
+      draw_instance(masks.at(static_cast<size_t>(left[i])), row.plan, row.sample.orientation,
+                    {reinterpret_cast<uint8_t*>(to + i * pixel_count), pixel_count});
   }
 };
 

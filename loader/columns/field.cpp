@@ -17,7 +17,6 @@
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/files/read_from.h"
 #include "loader/rows/column.h"
 
 namespace penstock {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "augment/plan/footprint.h"
 #include "augment/plan/resampling.h"

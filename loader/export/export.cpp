@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,9 +17,11 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/number_text.h"
 #include "core/parallel.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -138,7 +139,7 @@ class Exporting {
     if (format_ == ExportFormat::kWebDataset) {
       tar.emplace(output_ / tar_name(shard));
       const std::string kinds = kinds_text();
-      tar->add(std::string(detail::kKindsMember), {reinterpret_cast<const uint8_t*>(kinds.data()), kinds.size()});
+      tar->add(std::string(detail::kKindsMember), as_bytes(kinds));
     }
     const uint64_t end = dataset_->shard_begin(static_cast<int>(shard) + 1);
     for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end; ++i) {
@@ -157,11 +158,7 @@ class Exporting {
     }
   }
 
-  std::string tar_name(size_t shard) const {
-    std::array<char, 16> number{};
-    std::snprintf(number.data(), number.size(), "%06zu", shard);
-    return concat(manifest().split, "-", number.data(), ".tar");
-  }
+  std::string tar_name(size_t shard) const { return concat(manifest().split, printed("-%06zu.tar", shard)); }
 
   std::string kinds_text() const {
     detail::TarKinds kinds{manifest().class_names, manifest().fields};
@@ -195,16 +192,14 @@ class Exporting {
   }
 
   void add_to_tar(const Out& sample, detail::TarWriter& tar) const {
-    std::array<char, 24> key{};
-    std::snprintf(key.data(), key.size(), "%09llu", static_cast<unsigned long long>(sample.id));
-    const std::string begin = key.data();
+    const std::string begin = printed("%09llu", static_cast<unsigned long long>(sample.id));
     tar.add(begin + sample.ending, sample.picture);
     const auto add = [&](const std::string& ending, std::span<const uint8_t> bytes) {
       tar.add(begin + "." + ending, bytes);
     };
     if (has_classes()) {
       const std::string label = std::to_string(sample.label);
-      add("cls", {reinterpret_cast<const uint8_t*>(label.data()), label.size()});
+      add("cls", as_bytes(label));
     }
     for (size_t i = 0; i < sample.fields.size(); ++i) {
       const FieldType& type = manifest().fields[i];

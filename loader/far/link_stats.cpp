@@ -149,7 +149,7 @@ Flow::Flow(int64_t request_begin_ns, int number) : number_(number) {
   const int64_t begin_ns = now_ns();
   change_sums([&](auto& all) {
     ++all.sums.request_count;
-    all.sums.latency_ms += static_cast<double>(begin_ns - request_begin_ns) * 1e-6;
+    all.sums.latency_ms += ms_of(begin_ns - request_begin_ns);
     if (++all.flowing_count == 1) all.flow_begin_ns = begin_ns;
   });
   if (number_ >= 0) shared_link().begin_flow(number_);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
-#include <utility>
 
 #include "core/error.h"
 #include "core/mutex.h"

@@ -1,10 +1,8 @@
 // Origin: the service that a scheme stands for: how its objects are named and how requests to it are signed.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -34,7 +34,7 @@ void SharedLink::end_flow(int number) {
 void SharedLink::forget_flow(int number) { flowing_.fetch_and(~bit_of(number)); }
 
 double SharedLink::flow_ms() const {
-  const double ended_ms = static_cast<double>(flow_ns_.load()) * 1e-6;
+  const double ended_ms = ms_of(flow_ns_.load());
   return flowing_ == 0 ? ended_ms : ended_ms + ms_since(begin_ns_);
 }
 

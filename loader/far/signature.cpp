@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <ctime>
 
+#include "core/bytes.h"
 #include "core/text.h"
 #include "loader/far/url.h"
 
@@ -15,7 +16,7 @@ constexpr size_t kBlockBytes = 64;
 
 }  // namespace
 
-std::string_view bytes_of(const Sha256& hash) { return {reinterpret_cast<const char*>(hash.data()), hash.size()}; }
+std::string_view bytes_of(const Sha256& hash) { return as_text(hash); }
 
 Sha256 hmac_sha256(std::string_view key, std::string_view text) {
   std::string block(key.size() > kBlockBytes ? std::string(bytes_of(sha256(key))) : std::string(key));

@@ -2,15 +2,12 @@
 #include "loader/far/transfer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <set>
 #include <thread>
 
 #include "core/clock.h"
-#include "core/error.h"
 #include "core/limits.h"
 #include "core/mutex.h"
 #include "core/number.h"
@@ -19,7 +16,6 @@
 #include "loader/far/credential_sources.h"
 #include "loader/far/limiter.h"
 #include "loader/far/link_stats.h"
-#include "loader/far/url.h"
 #include "loader/files/interrupt.h"
 
 namespace penstock::detail {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -179,10 +180,6 @@ std::string crc_text(uint32_t crc) {
   std::string text;
   for (int shift = 30; shift >= 0; shift -= 6) text += kDigits[bits >> shift & 63];
   return text + "==";
-}
-
-std::span<const uint8_t> as_bytes(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
 /// What services have to say of an object that was sent whole or in parts.

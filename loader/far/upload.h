@@ -1,7 +1,6 @@
 // Upload: whole files to S3 and Google's storage, in spite of what networks and services do.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
+
+#include "core/bytes.h"
 #endif
 
 namespace penstock::detail {
@@ -157,7 +158,7 @@ Sha256 Sha256Sum::finish() {
 
 Sha256 sha256(std::string_view text) {
   Sha256Sum sum;
-  sum.add({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  sum.add(as_bytes(text));
   return sum.finish();
 }
 

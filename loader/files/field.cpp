@@ -5,8 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -103,7 +103,7 @@ std::string value_problem(const FieldType& type, FieldBytes bytes, int height, i
   if (type.is_variable() && bytes.size() % entry != 0)
     return concat(bytes.size(), " bytes; expected a multiple of ", entry, ", for ", dtype_name(type.dtype), " ",
                   shape_text(type.shape));
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = as_text(bytes);
   if (type.kind == FieldKind::kText && detail::utf8_text(std::string(text)) != text)
     return "is no UTF-8; expected text";
   if (!type.names.empty()) return label_problem(bytes, type.names.size());

@@ -2,10 +2,10 @@
 #include "loader/files/instance_masks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -19,12 +19,6 @@ Value read(FieldBytes bytes, size_t at) {
   Value value{};
   std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
-}
-
-template <class Value>
-void write(FieldValue& bytes, Value value) {
-  bytes.resize(bytes.size() + sizeof value);
-  std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
 }
 
 /// "" or what is wrong with the polygons in `bytes`.
@@ -119,20 +113,20 @@ InstanceMask InstanceMasks::at(size_t number) const {
 
 FieldValue pack_instances(std::span<const InstanceMask> masks) {
   FieldValue head, bytes;
-  write(head, static_cast<uint32_t>(masks.size()));
+  append_bytes(head, static_cast<uint32_t>(masks.size()));
   for (const auto& mask : masks) {
     if (!mask.polygons.empty() && !mask.runs.empty())
       throw bug_error(concat("pack_instances: ", mask.polygons.size(), " polygons and ", mask.runs.size(),
                              " runs; expected either"));
     if (!mask.polygons.empty()) bytes.push_back(kPolygons);
     for (const auto& polygon : mask.polygons) {
-      write(bytes, static_cast<uint32_t>(polygon.size()));
-      for (const auto& point : polygon) write(bytes, point);
+      append_bytes(bytes, static_cast<uint32_t>(polygon.size()));
+      for (const auto& point : polygon) append_bytes(bytes, point);
     }
     if (!mask.runs.empty()) bytes.push_back(kRuns);
     write_runs(bytes, mask.runs);
     if (bytes.size() > UINT32_MAX) throw config_error(concat("instance masks: 4 GiB and more; expected less"));
-    write(head, static_cast<uint32_t>(bytes.size()));
+    append_bytes(head, static_cast<uint32_t>(bytes.size()));
   }
   head.insert(head.end(), bytes.begin(), bytes.end());
   return head;

@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/error.h"
 #include "core/text.h"
 
 namespace penstock::detail {

@@ -1,16 +1,13 @@
 // stored_orientation(): reads a TIFF directory without trust, and searches an XMP packet.
 #include "loader/files/orientation.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <string_view>
 
+#include "core/bytes.h"
+
 namespace penstock::detail {
 namespace {
-
-std::string_view text_of(std::span<const uint8_t> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 uint8_t sensible(uint32_t value) { return value >= 1 && value <= 8 ? static_cast<uint8_t>(value) : uint8_t{1}; }
 
@@ -42,10 +39,10 @@ std::optional<uint8_t> exif_orientation(std::span<const uint8_t> block) {
   constexpr std::string_view kPrefix("Exif\0\0", 6);
   constexpr uint32_t kOrientation = 0x0112;
   constexpr size_t kEntryBytes = 12;
-  if (text_of(block).starts_with(kPrefix)) block = block.subspan(kPrefix.size());
+  if (as_text(block).starts_with(kPrefix)) block = block.subspan(kPrefix.size());
   if (block.size() < 8) return {};
-  const Tiff tiff{block, text_of(block).starts_with("II")};
-  if (!tiff.is_little && !text_of(block).starts_with("MM")) return {};
+  const Tiff tiff{block, as_text(block).starts_with("II")};
+  if (!tiff.is_little && !as_text(block).starts_with("MM")) return {};
   const size_t directory = tiff.number(4, 4);
   if (directory > block.size() - 2) return {};
   const size_t entry_count = tiff.number(directory, 2);
@@ -62,7 +59,7 @@ std::optional<uint8_t> exif_orientation(std::span<const uint8_t> block) {
 
 std::optional<uint8_t> xmp_orientation(std::span<const uint8_t> packet) {
   constexpr std::string_view kName = "tiff:Orientation";
-  for (std::string_view text = text_of(packet);;) {
+  for (std::string_view text = as_text(packet);;) {
     const size_t at = text.find(kName);
     if (at == std::string_view::npos) return {};
     text.remove_prefix(at + kName.size());

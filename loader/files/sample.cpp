@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/bytes.h"
+
 namespace penstock {
 
 uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t before) {
@@ -36,8 +38,7 @@ uint32_t sample_checksum(const Sample& sample) {
   uint32_t crc = crc32c(columns, crc32c(sample.bytes));
   if (sample.orientation != 1) crc = crc32c({&sample.orientation, 1}, crc);
   if (!sample.seek_index.empty()) crc = crc32c(sample.seek_index, crc);
-  if (!sample.path.empty())
-    crc = crc32c({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()}, crc);
+  if (!sample.path.empty()) crc = crc32c(as_bytes(sample.path), crc);
   return crc;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/temporary.h"
 #include "core/text.h"
@@ -30,9 +31,7 @@ struct Magic {
 constexpr Magic kGzip{"gzip", "\x1F\x8B"}, kZstd{"zstd", "\x28\xB5\x2F\xFD"};
 constexpr std::array<Magic, 3> kOthers{{{"bzip2", "BZh"}, {"xz", "\xFD\x37zXZ"}, {"lz4", "\x04\x22\x4D\x18"}}};
 
-bool begins_with(std::span<const uint8_t> file, const Magic& magic) {
-  return std::string_view(reinterpret_cast<const char*>(file.data()), file.size()).starts_with(magic.bytes);
-}
+bool begins_with(std::span<const uint8_t> file, const Magic& magic) { return as_text(file).starts_with(magic.bytes); }
 
 /// Passes on what is unpacked, as long as it is not too much.
 class Bounded {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "core/text.h"
@@ -124,7 +125,7 @@ class TarReader {
   /// GNU's long name, or pax records `<length> <key>=<value>\n`, of the next member.
   void read_extension(char type, std::span<const uint8_t> data) {
     if (data.size() > kMaxHeaderBytes) refuse(concat("a long name of ", data.size(), " bytes"), "at most 1 MiB");
-    std::string_view rest(reinterpret_cast<const char*>(data.data()), data.size());
+    std::string_view rest = as_text(data);
     if (type == 'L') {
       long_path_ = rest.substr(0, rest.find('\0'));
       return;

@@ -8,10 +8,11 @@
 #include <span>
 #include <utility>
 
-#include "augment/targets/boxes.h"
+#include "augment/plan/box.h"
 #include "augment/targets/keypoints.h"
 #include "augment/targets/masks.h"
 #include "augment/targets/on_picture.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
@@ -142,7 +143,7 @@ class Turner {
     if (mask.bits == 8) return write_png(turn(mask.bytes), extent);
     if (mask.bits == 16) {
       const auto words = turn(mask.words);
-      return write_png({reinterpret_cast<const uint8_t*>(words.data()), words.size() * sizeof(uint16_t)}, extent, 16);
+      return write_png(as_bytes(words), extent, 16);
     }
     std::vector<uint8_t> colors;
     for (const int32_t value : turn(mask.longs))

@@ -9,7 +9,6 @@
 #include "core/text.h"
 #include "loader/codecs/png_writer.h"
 #include "loader/look/target_drawer.h"
-#include "loader/shards/storage.h"
 
 namespace penstock {
 namespace {

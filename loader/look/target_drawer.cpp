@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <span>
 
-#include "augment/targets/boxes.h"
+#include "augment/plan/box.h"
 #include "augment/targets/keypoints.h"
 #include "core/text.h"
 

@@ -1,8 +1,6 @@
 // AliasTable: columns that have too much fill those that have too little.
 #include "loader/order/alias_table.h"
 
-#include <utility>
-
 #include "loader/order/mix.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-// ShardOrder: lanes, slots and groups over the axis of an epoch, and the way back from an element to its position.
+// ShardOrder: lanes, slots and groups over the axis of an epoch.
 #include "loader/order/shard_order.h"
 
 #include <algorithm>
@@ -16,14 +16,8 @@ constexpr uint64_t kShardKey = 0x5348415244, kSlotKey = 0x534C4F54, kRowKey = 0x
 
 /// The last of ascending `begins` that is not after `value`. Of several that are equal, that is the one that is not
 /// empty.
-template <class Begins, class Begin>
-size_t piece_of(const Begins& begins, uint64_t value, const Begin& begin_of) {
-  const auto after = std::upper_bound(begins.begin(), begins.end(), value,
-                                      [&](uint64_t left, const auto& right) { return left < begin_of(right); });
-  return static_cast<size_t>(after - begins.begin()) - 1;
-}
 size_t piece_of(const std::vector<uint64_t>& begins, uint64_t value) {
-  return piece_of(begins, value, [](uint64_t begin) { return begin; });
+  return static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), value) - begins.begin()) - 1;
 }
 
 }  // namespace
@@ -45,13 +39,11 @@ ShardOrder::Epoch::Epoch(const ShardOrder& order, uint64_t epoch)
       full_batches_(order.size() / order.batch_size_),
       last_rows_(order.size() % order.batch_size_),
       shards_(order.shard_count()),
-      places_(order.shard_count()),
       begins_{0} {
   const auto axis = Order::shuffled(order.shard_count(), keyed_bits(order.seed_, kShardKey), epoch);
   for (size_t place = 0; place < shards_.size(); ++place) {
     const auto shard = static_cast<uint32_t>(axis.at(place));
     shards_[place] = shard;
-    places_[shard] = static_cast<uint32_t>(place);
     begins_.push_back(begins_.back() + order.elements_of(shard));
   }
   for (uint64_t lane = 0, begin = 0; lane < order.lanes_; begin += lanes_[lane++].length)
@@ -100,17 +92,6 @@ uint64_t ShardOrder::Epoch::position_in(uint64_t lane, uint64_t slot, uint64_t g
   const uint64_t batch = is_full ? number / own.width : full_batches_;
   const uint64_t row = first_row(lane, is_full ? order_.batch_size_ : last_rows_) + number - batch * own.width;
   return batch * order_.batch_size_ + row;
-}
-
-uint64_t ShardOrder::Epoch::position_of(uint64_t element) const {
-  const auto shard = static_cast<uint32_t>(piece_of(order_.begins_, element));
-  const uint64_t place_on_axis =
-      begins_[places_[shard]] + row_order(shard).position_of(element - order_.begins_[shard]);
-  const size_t number = piece_of(lanes_, place_on_axis, [](const Lane& lane) { return lane.begin; });
-  const Lane& lane = lanes_[number];
-  const uint64_t own = place_on_axis - lane.begin, in_longer = lane.rest * (lane.groups + 1);
-  const uint64_t slot = own < in_longer ? own / (lane.groups + 1) : lane.rest + (own - in_longer) / lane.groups;
-  return position_in(number, slot, own - lane.start(slot));
 }
 
 std::vector<ShardUse> ShardOrder::Epoch::uses(int first_lane, int end_lane) const {

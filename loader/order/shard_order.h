@@ -41,7 +41,7 @@ struct ShardUse {
 /// With W ranks, W dividing C, every rank has lanes of its own, and reads the shards of no other, but for the C - 1.
 ///
 /// Determinism: depends on (sizes, window, lanes, batch size, seed, epoch), and on integers alone.
-/// Memory: 8 bytes per shard; an epoch has 16 more. Thread-safety: immutable after construction.
+/// Memory: 8 bytes per shard; an epoch has 12 more. Thread-safety: immutable after construction.
 class ShardOrder {
  public:
   /// Changes whenever an epoch has another order than before, so that runs that are resumed notice it.
@@ -63,8 +63,7 @@ class ShardOrder {
   class Epoch {
    public:
     Epoch(const ShardOrder& order, uint64_t epoch);
-    uint64_t at(uint64_t position) const;          ///< The element there. O(log shards). Requires position < size().
-    uint64_t position_of(uint64_t element) const;  ///< The inverse of at(), at the same cost.
+    uint64_t at(uint64_t position) const;  ///< The element there. O(log shards). Requires position < size().
     /// All uses of shards by the lanes [first_lane, end_lane), in the order of their first positions. A pure function
     /// of the order: what a cache has to fetch next, and when it may drop what. O(shards log shards).
     std::vector<ShardUse> uses(int first_lane, int end_lane) const;
@@ -85,8 +84,8 @@ class ShardOrder {
     const ShardOrder& order_;
     uint64_t epoch_;
     uint64_t full_batches_, last_rows_;
-    std::vector<uint32_t> shards_, places_;  // the shard at each place of the axis, and the place of each shard
-    std::vector<uint64_t> begins_;           // one entry per place: where its shard begins on the axis; and the end
+    std::vector<uint32_t> shards_;  // the shard at each place of the axis
+    std::vector<uint64_t> begins_;  // one entry per place: where its shard begins on the axis; and the end
     std::vector<Lane> lanes_;
   };
 

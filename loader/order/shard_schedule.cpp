@@ -2,7 +2,6 @@
 #include "loader/order/shard_schedule.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace penstock {
 

@@ -1,7 +1,6 @@
 // Shuffle: in which order the samples of an epoch come, as users name it.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 

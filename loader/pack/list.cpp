@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/regular_file.h"
@@ -89,9 +90,7 @@ class ListReader {
 
   std::string where() const { return concat(name_, ": line ", number_); }
   /// The checksum of all lines read so far.
-  std::string hash_text() const {
-    return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(hash_.data()), hash_.size()});
-  }
+  std::string hash_text() const { return detail::xxh3_hex(as_bytes(hash_)); }
 
   template <class Value>
   Value value(const json& object, const char* key) const {

@@ -2,15 +2,13 @@
 #include "loader/pack/merge.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -271,9 +269,7 @@ std::vector<std::string> splits_with_parts(const fs::path& output) {
 namespace detail {
 
 std::string shard_file(size_t shard, int shard_count) {
-  std::array<char, 64> name;
-  std::snprintf(name.data(), name.size(), "shard-%05zu-of-%05d.safetensors", shard, shard_count);
-  return name.data();
+  return printed("shard-%05zu-of-%05d.safetensors", shard, shard_count);
 }
 
 void set_totals(Manifest& manifest, const Tally& total, bool may_be_empty) {

@@ -2,14 +2,13 @@
 #include "loader/pack/pack.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstdio>
 #include <memory>
 #include <new>
 #include <numeric>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -35,7 +34,6 @@
 #include "loader/shards/shard_writer.h"
 #include "loader/shards/split_upload.h"
 #include "loader/sources/joined_source.h"
-#include "loader/sources/source.h"
 
 namespace penstock {
 namespace {
@@ -188,7 +186,7 @@ class Packing {
                options_.split, '\n', is_apart ? 0 : options_.shard_count, '\n', options_.shuffle_seed, '\n',
                options_.skip_corrupt, '\n', detail::encoding_text(options_.storage), '\n', join(classes_.names, "\n"),
                '\n', join(source_.class_names(), "\n"), fields_.text());
-    return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    return detail::xxh3_hex(as_bytes(text));
   }
 
   detail::Tally empty_tally() const { return detail::Tally(classes_.names.size(), fields_.types.size()); }

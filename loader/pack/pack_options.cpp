@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/limits.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/files.h"

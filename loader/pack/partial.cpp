@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
-#include "core/error.h"
+#include "core/bytes.h"
 #include "core/regular_file.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -79,7 +79,7 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
   if (!fs::exists(state_path(shard))) return {};
   try {
     const auto bytes = read_file(state_path(shard), kMostOfText);
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string_view text = as_text(bytes);
     const auto state = parse_strict_json(text, state_path(shard).string(), 3);
     if (state.at("key").get<std::string>() != key_) return {};
     const auto tally = Tally::from_numbers(empty_, state.at("tally").get<std::vector<uint64_t>>());

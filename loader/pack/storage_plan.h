@@ -1,7 +1,6 @@
 // StoragePlan: which form of storing pictures is the cheapest that feeds a training, from what was measured of each.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Tally: integer sums, divided once.
 #include "loader/pack/tally.h"
 
-#include <algorithm>
 #include <cmath>
 #include <span>
 

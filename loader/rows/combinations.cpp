@@ -1,8 +1,6 @@
 // Combinations: what would have to be made of rows that are not there, or of two rows at once.
 #include "loader/rows/combinations.h"
 
-#include <string>
-
 #include "augment/targets/on_picture.h"
 #include "core/error.h"
 #include "core/number_text.h"

@@ -50,6 +50,8 @@ struct LoaderStatistics {
   /// such a page; another worker may have waited for the same page without a fault of its own. Waits for shards from
   /// far away, which `link` has, are left out of it in proportion.
   void find_storage_waits();
+  /// Times and bytes of all workers together; idle_ms, the stages and faults are 0.
+  Worker all_workers() const;
   /// The mean time for which a sample waited for the storage. It is part of the other stages, mostly of read and
   /// decode. It has no histogram, so that p99_us is 0.
   StageTime storage() const;

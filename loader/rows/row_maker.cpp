@@ -8,10 +8,8 @@
 
 #include "augment/render/mix_rows.h"
 #include "core/clock.h"
-#include "core/error.h"
 #include "core/text.h"
 #include "loader/files/map_guard.h"
-#include "loader/rows/combinations.h"
 #include "loader/rows/held_rows.h"
 #include "loader/shards/pipeline_of.h"
 

@@ -1,7 +1,6 @@
 // SampleOrder and partition_of(): shards that belong to ranks, or one order for all of them.
 #include "loader/rows/sample_order.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "core/error.h"
@@ -160,10 +159,9 @@ std::string SampleOrder::text() const {
 std::string SampleOrder::identity(const Dataset& dataset) const {
   if (is_plain()) return "";
   const uint64_t chosen = subset_ ? checksum_of(dataset, *subset_) : 0, how = sampler_ ? sampler_->checksum() : 0;
-  char digits[33];
-  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(chosen),
-                static_cast<unsigned long long>(how));
-  return concat(names_, ": ", rows_, " rows of ", local_count_, " samples, checksum ", digits);
+  return concat(
+      names_, ": ", rows_, " rows of ", local_count_, " samples, checksum ",
+      printed("%016llx%016llx", static_cast<unsigned long long>(chosen), static_cast<unsigned long long>(how)));
 }
 
 }  // namespace penstock

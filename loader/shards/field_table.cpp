@@ -2,9 +2,9 @@
 #include "loader/shards/field_table.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/sample.h"
@@ -15,11 +15,6 @@ namespace {
 constexpr const char* kPrefix = "field.";
 constexpr const char* kOffsetPrefix = "field_offset.";
 constexpr const char* kChecksums = "field_crc32c";
-
-template <class Element>
-std::span<const uint8_t> as_bytes(const std::vector<Element>& values) {
-  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(Element)};
-}
 
 /// The shape of the tensor of `count` samples or, of a variable field, entries.
 std::vector<uint64_t> tensor_shape(const FieldType& type, uint64_t count) {

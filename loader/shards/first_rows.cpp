@@ -10,7 +10,6 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/mutex.h"
 #include "loader/files/interrupt.h"
 
 namespace penstock::detail {

@@ -2,17 +2,16 @@
 #include "loader/shards/manifest.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/number_text.h"
 #include "core/strict_json.h"
 #include "core/text.h"
-#include "loader/files/files.h"
 #include "loader/files/sample.h"
 #include "loader/shards/manifest_fields.h"
 
@@ -161,7 +160,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   if (file->size() > kMostManifestBytes)
     throw corrupt_error(concat(path.string(), ": ", file->size(), " bytes; expected at most ", kMostManifestBytes));
   const auto bytes = file->contents();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = as_text(bytes);
   const json object = detail::parse_strict_json(text, path.string(), kMaxManifestDepth);
   const Fields fields(object, path.string());
   if (fields.count("format_version") != Manifest::kFormatVersion)
@@ -243,9 +242,7 @@ std::string identity_of(const Manifest& manifest) {
   };
   for (const auto& name : manifest.class_names) add(name);
   for (const auto& shard : manifest.shards) add(shard.xxh3);
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x", sum);
-  return concat(manifest.sample_count, " samples with checksum ", digits);
+  return concat(manifest.sample_count, " samples with checksum ", printed("%08x", sum));
 }
 
 }  // namespace penstock

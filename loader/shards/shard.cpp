@@ -2,9 +2,9 @@
 #include "loader/shards/shard.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
@@ -210,7 +210,7 @@ Sample ShardReader::Map::sample(size_t row) const {
           .byte_offset = bytes_offset + (is_image ? row * image_bytes : pictures.offsets[row]),
           .orientation = orientations.empty() ? uint8_t{1} : orientations[row],
           .seek_index = indexes.at(row),
-          .path = {reinterpret_cast<const char*>(path.data()), path.size()},
+          .path = as_text(path),
           .codebook = codebook.get()};
 }
 

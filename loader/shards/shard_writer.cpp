@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/safetensors.h"
@@ -17,11 +17,6 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 constexpr uint64_t kColumnAlignment = 64;  // alignment of the columns: a cache line
-
-template <class Element>
-std::span<const uint8_t> as_bytes(const std::vector<Element>& column) {
-  return {reinterpret_cast<const uint8_t*>(column.data()), column.size() * sizeof(Element)};
-}
 
 }  // namespace
 
@@ -108,7 +103,7 @@ void ShardWriter::add(const Sample& sample, std::span<const FieldValue> fields) 
   state.encodings.push_back(static_cast<uint8_t>(sample.encoding));
   state.orientations.push_back(sample.orientation);
   state.indexes.add(sample.seek_index);
-  state.paths.add({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()});
+  state.paths.add(as_bytes(sample.path));
   state.fields.add(sample.id, fields);
 }
 

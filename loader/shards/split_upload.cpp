@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/regular_file.h"
 #include "core/text.h"
@@ -22,9 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReplaced = "replaced.txt";
 
-std::string hash_of_text(const std::string& text) {
-  return xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-}
+std::string hash_of_text(const std::string& text) { return xxh3_hex(as_bytes(text)); }
 
 /// Everybody may write to the folder of temporary files, so that somebody else may have made this one.
 void make_own_folder(const fs::path& folder) {
@@ -60,7 +59,7 @@ void SplitUpload::begin_to_replace() {
     files.clean_up(folder_, staging_);
     if (files.exists(replaced)) {
       const auto names = files.open(replaced)->contents();
-      for (const auto& name : split({reinterpret_cast<const char*>(names.data()), names.size()}, '\n'))
+      for (const auto& name : split(as_text(names), '\n'))
         if (name.ends_with(".safetensors") && name.find('/') == std::string::npos) replaced_.insert(name);
       is_replacing_ = true;
     }

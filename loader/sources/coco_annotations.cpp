@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/regular_file.h"
-#include "core/strict_json.h"
 #include "core/text.h"
 #include "loader/import/json_records.h"
 #include "loader/import/keypoint_pairs.h"
@@ -19,12 +19,6 @@ namespace penstock::detail {
 namespace {
 
 constexpr uint64_t kMaxJsonBytes = uint64_t{1} << 32;
-
-template <class Number>
-void append_number(FieldValue& bytes, Number number) {
-  const auto* first = reinterpret_cast<const uint8_t*>(&number);
-  bytes.insert(bytes.end(), first, first + sizeof number);
-}
 
 int64_t whole_of(const nlohmann::json& record, const char* key, const std::string& where) {
   const auto found = record.find(key);
@@ -77,7 +71,7 @@ CocoAnnotations::CocoAnnotations(const std::vector<std::filesystem::path>& files
 
 void CocoAnnotations::read_file(const std::filesystem::path& file, bool is_first) {
   const auto bytes = penstock::read_file(file, kMaxJsonBytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = as_text(bytes);
   std::vector<Json> categories;
   // Annotations may come before the images in the file, so that it is read twice.
   for_each_record(text, file_, {"images", "categories"}, [&](const std::string& key, const Json& record) {
@@ -179,17 +173,17 @@ void CocoAnnotations::add_object(const Json& record, Objects& objects, const Pic
   if (box.size() != 4)
     throw corrupt_error(concat(where, ": bbox has ", box.size(), " numbers; expected x, y, width and height"));
   for (const double edge : {box[0], box[1], box[0] + box[2], box[1] + box[3]})
-    append_number(objects.boxes, f32_of(edge, "bbox", where));
+    append_bytes(objects.boxes, f32_of(edge, "bbox", where));
   const int64_t category = whole_of(record, "category_id", where);
   const auto label = label_of_category_.find(category);
   if (label == label_of_category_.end())
     throw corrupt_error(concat(where, ": category_id is ", category, "; expected one of \"categories\""));
-  append_number(objects.labels, label->second);
+  append_bytes(objects.labels, label->second);
   const auto area = record.find("area");
   if (area != record.end() && !area->is_number())
     throw corrupt_error(concat(where, ": area is ", shortened(area->dump()), "; expected a number"));
-  append_number(objects.area, f32_of(area != record.end() ? area->get<double>() : box[2] * box[3], "area", where));
-  append_number(objects.crowd, static_cast<uint8_t>(is_crowd_of(record, where)));
+  append_bytes(objects.area, f32_of(area != record.end() ? area->get<double>() : box[2] * box[3], "area", where));
+  append_bytes(objects.crowd, static_cast<uint8_t>(is_crowd_of(record, where)));
   if (!keypoint_names_.empty()) add_keypoints(record, objects, where);
   if (options_.has_masks) add_mask(record, objects, picture);
   has_masks_ |= options_.has_masks && record.contains("segmentation");
@@ -201,7 +195,7 @@ void CocoAnnotations::add_keypoints(const Json& record, Objects& objects, const 
   if (record.contains("keypoints")) numbers = numbers_of(record["keypoints"], "keypoints", where);
   if (numbers.size() != count)
     throw corrupt_error(concat(where, ": ", numbers.size(), " numbers of key points; expected ", count));
-  for (const double number : numbers) append_number(objects.keypoints, f32_of(number, "keypoints", where));
+  for (const double number : numbers) append_bytes(objects.keypoints, f32_of(number, "keypoints", where));
 }
 
 void CocoAnnotations::add_mask(const Json& record, Objects& objects, const Picture& picture) const {
@@ -301,7 +295,7 @@ std::vector<FieldType> CocoAnnotations::fields() const {
 std::vector<FieldValue> CocoAnnotations::values(uint64_t picture) const {
   const Objects& objects = objects_[picture];
   std::vector<FieldValue> values(1);
-  append_number(values[0], pictures_[picture].id);
+  append_bytes(values[0], pictures_[picture].id);
   if (!object_file_.empty()) {
     values.insert(values.end(), {objects.boxes, objects.labels, objects.area, objects.crowd});
     if (!keypoint_names_.empty()) values.push_back(objects.keypoints);

@@ -5,7 +5,7 @@
 #include <array>
 #include <fstream>
 
-#include "augment/render.h"
+#include "core/bytes.h"
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/number_text.h"
@@ -201,7 +201,7 @@ void Fingerprint::add(const fs::path& file) { add_text(file_fingerprint(file)); 
 
 void Fingerprint::add_text(const std::string& added) {
   const std::string text = hash_ + added;
-  hash_ = xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  hash_ = xxh3_hex(as_bytes(text));
 }
 
 std::optional<std::string> plain_path(const std::string& text) {

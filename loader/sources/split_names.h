@@ -1,7 +1,6 @@
 // The names that files and folders of a split have in foreign data sets.
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "core/regular_file.h"
@@ -47,12 +48,6 @@ struct VocOptions {
 struct Entry {
   fs::path picture, xml, classes, objects;  // the last two: masks, or nothing
 };
-
-template <class Number>
-void append_value(FieldValue& bytes, Number number) {
-  const auto* first = reinterpret_cast<const uint8_t*>(&number);
-  bytes.insert(bytes.end(), first, first + sizeof number);
-}
 
 const XmlElement& child_of(const XmlElement& element, const char* name) {
   if (const auto* child = element.child(name)) return *child;
@@ -143,8 +138,8 @@ class Voc final : public Source {
       const double shift = options_.first_pixel;
       for (const double edge : {number_in(box, "xmin") - shift, number_in(box, "ymin") - shift, number_in(box, "xmax"),
                                 number_in(box, "ymax")})
-        append_value(boxes, static_cast<float>(edge));
-      append_value(labels, label_of(child_of(object, "name").text));
+        append_bytes(boxes, static_cast<float>(edge));
+      append_bytes(labels, label_of(child_of(object, "name").text));
       difficult.push_back(flag_in(object, "difficult"));
       truncated.push_back(flag_in(object, "truncated"));
     }

@@ -11,7 +11,6 @@
 // are (tar_kinds.h). All samples have the files of the first one with a picture. Sample i is the i-th in the order of
 // the tars.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/npy.h"
@@ -163,7 +163,7 @@ class WebDataset final : public Source {
   void read_kinds(uint32_t archive, const Extract& member) {
     const std::string where = where_key(archive, std::string(detail::kKindsMember));
     const auto bytes = extract(archive, member);
-    auto kinds = detail::kinds_of_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
+    auto kinds = detail::kinds_of_text(as_text(bytes), where);
     if (kinds_ && *kinds_ != kinds)
       throw corrupt_error(concat(where, ": says something else than the one before; expected tars of one data set"));
     kinds_ = std::move(kinds);

@@ -12,7 +12,6 @@
 #include <memory>
 #include <utility>
 
-#include "core/choice.h"
 #include "loader/batch/option_names.h"
 #include "loader/codecs/codec.h"
 #include "loader/look/picture.h"

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <exception>
-#include <filesystem>
 #include <new>
 #include <string>
 #include <thread>

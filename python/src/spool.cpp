@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
@@ -57,7 +58,7 @@ void Spool::add(std::span<const uint8_t> bytes, Entry entry, const std::string& 
   const std::string head =
       concat(entry.label, ' ', entry.extent.height, ' ', entry.extent.width, ' ', entry.extent.channels, ' ',
              static_cast<int>(entry.turned_by), ' ', static_cast<int>(on), ' ', height, ' ', width, ' ', path);
-  checksum_ = crc32c({reinterpret_cast<const uint8_t*>(head.data()), head.size()}, checksum_);
+  checksum_ = crc32c(as_bytes(head), checksum_);
   paths_ += path;
   entries_.push_back(entry);
 }

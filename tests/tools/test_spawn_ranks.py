@@ -1,4 +1,4 @@
-"""spawn_ranks(): ranks that work, fail, die, hang or are told to stop."""
+"""run_ranks(): ranks that work, fail, die, hang or are told to stop."""
 import os
 import pathlib
 import signal

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "core/machine.h"
@@ -22,16 +21,10 @@ constexpr double kLargeShare = 0.4;   // a stage with less of a sample's time ge
 
 constexpr double kStorageShare = 0.4;  // the same for waiting for the storage, as a share of the workers' time
 
-double busy_ms(const LoaderStatistics& statistics) {
-  double sum_ms = 0;
-  for (const auto& worker : statistics.workers) sum_ms += worker.busy_ms;
-  return sum_ms;
-}
-
 /// Share of the workers' time in which they waited for the storage.
 double storage_share(const LoaderStatistics& statistics) {
-  const double busy = busy_ms(statistics);
-  return busy > 0 ? statistics.storage().total_ms / busy : 0;
+  const auto all = statistics.all_workers();
+  return all.busy_ms > 0 ? all.storage_ms / all.busy_ms : 0;
 }
 
 /// The two lines for a loader that waits for its storage: how fast that is, and what to do. More readers help if the
@@ -67,19 +60,19 @@ bool waits_for_delays(const LinkStats& link) {
 std::string link_limit(const LinkStats& link) {
   const std::string rate = byte_text(static_cast<uint64_t>(link.rate())) + "/s";
   if (!waits_for_delays(link) || link.request_count == 0) return "the link gives " + rate;
-  char delay[32];
-  std::snprintf(delay, sizeof delay, "%.1f ms", link.latency_ms / static_cast<double>(link.request_count));
-  return concat("each request waits ", delay, " for its first byte, and then ",
-                byte_text(link.fetched_bytes / link.request_count), " come at ", rate);
+  return concat("each request waits ", ms_text(link.latency_ms / static_cast<double>(link.request_count)),
+                " for its first byte, and then ", byte_text(link.fetched_bytes / link.request_count), " come at ",
+                rate);
 }
 
 /// The two lines for a loader that waits for shards from far away.
 std::string link_lines(const Dataset& dataset, const BenchOptions& options, const BenchRun& best) {
   const LinkStats& link = best.statistics.link;
-  std::string text = concat("limit: ", rate_text(best.images_per_second), " with ",
-                            count_text(static_cast<uint64_t>(best.workers), "worker"), "; ", link_limit(link),
-                            ", and waiting for it takes ", percent_text(link.stall_ms / busy_ms(best.statistics)),
-                            " of a sample's time", link.is_emulated ? " [emulated]" : "", "\nnext: ");
+  std::string text =
+      concat("limit: ", rate_text(best.images_per_second), " with ",
+             count_text(static_cast<uint64_t>(best.workers), "worker"), "; ", link_limit(link),
+             ", and waiting for it takes ", percent_text(link.stall_ms / best.statistics.all_workers().busy_ms),
+             " of a sample's time", link.is_emulated ? " [emulated]" : "", "\nnext: ");
   if (waits_for_delays(link)) text += "fewer and larger shards; then ";
   if (link.eviction_count > 0) text += "a larger --cache-limit; then ";
   const double share = coefficient_share(dataset, needed_shards(options.loader));
@@ -185,7 +178,7 @@ std::string advice(const Dataset& dataset, const BenchOptions& options, const st
   const auto best = std::max_element(runs.begin(), runs.end(), [](const BenchRun& a, const BenchRun& b) {
     return a.images_per_second < b.images_per_second;
   });
-  if (best->statistics.link.stall_ms >= kStorageShare * busy_ms(best->statistics) &&
+  if (best->statistics.link.stall_ms >= kStorageShare * best->statistics.all_workers().busy_ms &&
       best->statistics.link.fetched_bytes > 0)
     return link_lines(dataset, options, *best);
   if (storage_share(best->statistics) >= kStorageShare) return storage_lines(dataset, options, *best);

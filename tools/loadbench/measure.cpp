@@ -41,7 +41,7 @@ class OtherPrograms {
     constexpr double kShortest_ms = 200;
     const double elapsed_ms = ms_since(start_ns_);
     if (elapsed_ms < kShortest_ms) return 0;
-    const double own_ms = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
+    const double own_ms = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
     const double cores = (busy_cores_ms() - start_busy_ms_ - own_ms) / elapsed_ms;
     return cores < kLeastOtherCores ? 0 : cores;
   }

@@ -25,13 +25,6 @@ double ready_share(const LoaderStatistics& statistics) {
   return static_cast<double>(statistics.ready_count) / static_cast<double>(statistics.batch_count);
 }
 
-/// Bytes that all workers together read from block devices.
-uint64_t storage_bytes(const LoaderStatistics& statistics) {
-  uint64_t bytes = 0;
-  for (const auto& worker : statistics.workers) bytes += worker.storage_bytes;
-  return bytes;
-}
-
 Json run_json(const BenchRun& run) {
   return {{"workers", run.workers},
           {"images_per_second", run.images_per_second},
@@ -40,7 +33,7 @@ Json run_json(const BenchRun& run) {
           {"ready_share", ready_share(run.statistics)},
           {"masked_count", run.statistics.masked_count},
           {"substituted_count", run.statistics.substituted_count},
-          {"storage_bytes", storage_bytes(run.statistics)},
+          {"storage_bytes", run.statistics.all_workers().storage_bytes},
           {"read_ahead_count", run.statistics.read_ahead_count},
           {"dropped_count", run.statistics.dropped_count},
           {"other_cores", run.other_cores},

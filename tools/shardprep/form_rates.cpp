@@ -11,8 +11,6 @@
 #include "core/median.h"
 #include "core/temporary.h"
 #include "core/text.h"
-#include "loader/batch/loader.h"
-#include "loader/pack/pack.h"
 #include "tools/shardprep/excerpt.h"
 
 namespace penstock {
@@ -129,11 +127,10 @@ void warm_up(const Packed& packed, const std::string& augment, LoaderOptions opt
 /// What a loader has done and cost, since it was made. No other loader does anything meanwhile.
 struct Work {
   explicit Work(const LoaderStatistics& statistics) : rows(static_cast<double>(statistics.read.count)) {
-    made_ms = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-6 - taken_ms;
-    for (const auto& worker : statistics.workers) made_ms += worker.storage_ms;
+    made_ms = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) - taken_ms + statistics.storage().total_ms;
   }
   double rows = 0;
-  double taken_ms = static_cast<double>(cpu_ns(CLOCK_THREAD_CPUTIME_ID)) * 1e-6;  // the calling thread's
+  double taken_ms = ms_of(cpu_ns(CLOCK_THREAD_CPUTIME_ID));  // the calling thread's
   /// The time for which all other threads had a core or waited for the storage. What workers say of themselves leaves
   /// out how they fall asleep and wake up.
   double made_ms = 0;
@@ -194,7 +191,7 @@ FormSample measure_forms(const std::shared_ptr<const Source>& source, const std:
   for (int turn = 0; turn < kTurns; ++turn)
     for (size_t i = 0; i < rates.size(); ++i)
       rates[i].push_back(turn_rate(all[i / workers.size()], sample.augment, loader, workers[i % workers.size()]));
-  const double own_ms = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns) * 1e-6;
+  const double own_ms = ms_of(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
   sample.other_cores = std::max(0.0, (busy_cores_ms() - begin_busy_ms - own_ms) / ms_since(begin_ns));
   for (size_t i = 0; i < all.size(); ++i) {
     sample.forms.push_back(all[i].form);

@@ -1,8 +1,10 @@
 // shardprep info and shardprep verify: what is in a data set, and whether it is undamaged.
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "core/error.h"
 #include "core/number_text.h"
@@ -16,7 +18,6 @@
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
-#include "tools/shardprep/field_info.h"
 
 namespace penstock {
 namespace {
@@ -31,6 +32,46 @@ std::string extent_text(const Extent& extent) {
 
 std::string form_of(const Sample& sample) {
   return codec_traits(sample.encoding).name + (sample.seek_index.empty() ? "" : " with seek index");
+}
+
+/// The range and the sum of all numbers of a field.
+struct NumberSums {
+  double least = std::numeric_limits<double>::infinity(), greatest = -least, sum = 0;
+  uint64_t count = 0;
+
+  void add(double value) {
+    least = std::min(least, value);
+    greatest = std::max(greatest, value);
+    sum += value;
+    ++count;
+  }
+};
+
+/// A line per field: kind, dtype and shape, and the least, mean and greatest of its numbers or, of a variable one, how
+/// many entries there are. Reads all values of numbers. Throws what Dataset::field() does.
+void print_fields(const Dataset& dataset) {
+  const auto& fields = dataset.manifest().fields;
+  if (!fields.empty()) std::printf("  fields     %zu\n", fields.size());
+  for (size_t number = 0; number < fields.size(); ++number) {
+    const FieldType& type = fields[number];
+    const bool is_number = type.kind == FieldKind::kNumber || type.kind == FieldKind::kLabels;
+    NumberSums sums;
+    uint64_t entry_count = 0;
+    const auto read = number_reader(type.dtype);
+    for (uint64_t index = 0; index < dataset.size(); ++index) {
+      const HeldField stored = dataset.field(index, number);
+      const FieldBytes bytes = stored.bytes;
+      entry_count += bytes.size() / type.entry_bytes();
+      if (!is_number) continue;
+      for (size_t at = 0; at < bytes.size(); at += element_bytes(type.dtype)) sums.add(read(&bytes[at]));
+    }
+    std::string text = concat(field_kind_name(type.kind), " ", dtype_name(type.dtype), " ", shape_text(type.shape));
+    if (!type.of.empty()) text += concat(" of ", type.of);
+    if (type.is_variable()) text += concat(", ", entry_count, " in all, at most ", type.most, " of a sample");
+    if (sums.count > 0)
+      text += concat(", ", sums.least, " to ", sums.greatest, ", mean ", sums.sum / static_cast<double>(sums.count));
+    std::printf("    %-24s %s\n", type.name.c_str(), text.c_str());
+  }
 }
 
 /// Prints the sizes and encodings of the pictures, which it reads from the shards.

@@ -1,14 +1,17 @@
 // shardprep pack: packs the splits of a foreign data set.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "core/number.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/batch/option_names.h"
 #include "loader/files/files.h"
 #include "loader/pack/list.h"
 #include "loader/pack/pack.h"
@@ -17,13 +20,58 @@
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
-#include "tools/shardprep/progress.h"
 #include "tools/shardprep/storage_flags.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string duration_text(double seconds) {
+  if (seconds < 60) return printed("%.0f s", seconds);
+  return printed("%d:%02d min", static_cast<int>(seconds / 60), static_cast<int>(seconds) % 60);
+}
+
+/// How far a packing has come. On a terminal it rewrites one line; elsewhere it writes a line every five seconds. It
+/// writes to stderr, because stdout is for results. Shards that an interrupted run left cost no time and do not count.
+class ProgressLine {
+ public:
+  ProgressLine(std::string name, bool is_quiet)
+      : name_(std::move(name)), is_quiet_(is_quiet), is_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+  void show(const PackProgress& progress) {
+    constexpr double kLogEverySeconds = 5;
+    if (is_quiet_ || progress.seconds <= 0) return;
+    if (!is_terminal_ && progress.seconds - last_shown_s_ < kLogEverySeconds) return;
+    last_shown_s_ = progress.seconds;
+    const double rate = static_cast<double>(progress.done_count - progress.reused_count) / progress.seconds;
+    const auto left = static_cast<double>(progress.total_count - progress.done_count);
+    const std::string line =
+        concat(name_, ": ", grouped(progress.done_count), " of ", grouped(progress.total_count), " samples, ",
+               grouped(static_cast<uint64_t>(rate)), "/s, ", rate > 0 ? duration_text(left / rate) + " left" : "");
+    std::fprintf(stderr, is_terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+    std::fflush(stderr);
+    is_line_open_ = is_terminal_;
+  }
+
+  /// Writes a line that stays, also if `is_quiet`.
+  void say(const std::string& message) {
+    finish();
+    std::fprintf(stderr, "%s\n", one_line(message).c_str());
+  }
+
+  /// Ends the rewritten line.
+  void finish() {
+    if (is_line_open_) std::fputs("\r\033[K", stderr);
+    is_line_open_ = false;
+  }
+
+ private:
+  std::string name_;
+  bool is_quiet_, is_terminal_;
+  bool is_line_open_ = false;
+  double last_shown_s_ = 0;
+};
 
 struct PackArguments {
   PackOptions options;

@@ -10,7 +10,6 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
-#include "loader/pack/list.h"
 #include "loader/pack/storage_plan.h"
 #include "loader/shards/dataset.h"
 #include "loader/sources/source.h"

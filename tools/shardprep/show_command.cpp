@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
@@ -55,7 +56,7 @@ int run_show(ShowArguments& arguments, bool is_one_sample) {
   const Pipeline pipeline(arguments.augment, dataset->manifest().statistics);
   const Sheet sheet = make_sheet(dataset, pipeline, options);
   const auto png = sheet.png();
-  write_out_file("--out", arguments.output, {reinterpret_cast<const char*>(png.data()), png.size()});
+  write_out_file("--out", arguments.output, as_text(png));
   for (size_t i = 0; i < sheet.labels.size(); ++i) {
     if (i % options.columns == 0) std::printf("row %zu:", i / options.columns + 1);
     const std::string name = dataset->manifest().class_name(sheet.labels[i]);

@@ -62,30 +62,36 @@ GradientScale scale_from(const nlohmann::json& json) {
   return scale;
 }
 
+/// What every checkpoint has, by its key.
+template <class Info, class Use>
+void each_key(Info& info, const Use& use) {
+  auto& position = info.position;
+  use("arch", info.arch);
+  use("channels", info.shape.channels);
+  use("height", info.shape.height);
+  use("width", info.shape.width);
+  use("classes", info.shape.classes);
+  use("epoch", position.epoch);
+  use("batch", position.batch);
+  use("step", position.step);
+  use("loss_sum", position.loss_sum);
+  use("correct_count", position.correct_count);
+  use("sample_count", position.sample_count);
+  use("seed", info.seed);
+  use("batch_size", info.batch_size);
+  use("shuffle", info.shuffle);
+  use("tail", info.tail);
+  use("dataset_size", info.dataset_size);
+  use("world_size", info.world_size);
+  use("threads", info.threads);
+  use("augment", info.augment);
+}
+
 nlohmann::json to_json(const CheckpointInfo& info) {
   const auto& position = info.position;
-  nlohmann::json json{
-      {"format_version", CheckpointInfo::kFormatVersion},
-      {"arch", info.arch},
-      {"channels", info.shape.channels},
-      {"height", info.shape.height},
-      {"width", info.shape.width},
-      {"classes", info.shape.classes},
-      {"epoch", position.epoch},
-      {"batch", position.batch},
-      {"step", position.step},
-      {"loss_sum", position.loss_sum},
-      {"correct_count", position.correct_count},
-      {"sample_count", position.sample_count},
-      {"best_accuracy", position.best_accuracy ? nlohmann::json(*position.best_accuracy) : nlohmann::json()},
-      {"seed", info.seed},
-      {"batch_size", info.batch_size},
-      {"shuffle", info.shuffle},
-      {"tail", info.tail},
-      {"dataset_size", info.dataset_size},
-      {"world_size", info.world_size},
-      {"threads", info.threads},
-      {"augment", info.augment}};
+  nlohmann::json json{{"format_version", CheckpointInfo::kFormatVersion}};
+  each_key(info, [&](const char* key, const auto& value) { json[key] = value; });
+  json["best_accuracy"] = position.best_accuracy ? nlohmann::json(*position.best_accuracy) : nlohmann::json();
   // Checkpoints of earlier versions lack the key, and those of sgd have not changed by a byte.
   if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
   if (!info.average.empty()) json["average"] = info.average;
@@ -99,26 +105,8 @@ nlohmann::json to_json(const CheckpointInfo& info) {
 CheckpointInfo info_from(const nlohmann::json& json) {
   CheckpointInfo info;
   auto& position = info.position;
-  take(json, "arch", info.arch);
-  take(json, "channels", info.shape.channels);
-  take(json, "height", info.shape.height);
-  take(json, "width", info.shape.width);
-  take(json, "classes", info.shape.classes);
-  take(json, "epoch", position.epoch);
-  take(json, "batch", position.batch);
-  take(json, "step", position.step);
-  take(json, "loss_sum", position.loss_sum);
-  take(json, "correct_count", position.correct_count);
-  take(json, "sample_count", position.sample_count);
+  each_key(info, [&](const char* key, auto& value) { take(json, key, value); });
   if (!json.at("best_accuracy").is_null()) position.best_accuracy = json.at("best_accuracy").get<double>();
-  take(json, "seed", info.seed);
-  take(json, "batch_size", info.batch_size);
-  take(json, "shuffle", info.shuffle);
-  take(json, "tail", info.tail);
-  take(json, "dataset_size", info.dataset_size);
-  take(json, "world_size", info.world_size);
-  take(json, "threads", info.threads);
-  take(json, "augment", info.augment);
   info.optimizer = json.value("optimizer", info.optimizer);
   info.average = json.value("average", info.average);
   if (json.contains("plateau")) position.plateau = plateau_from(json.at("plateau"));

@@ -60,7 +60,7 @@ class C10dWork : public Comm::Work {
   }
   std::optional<double> under_way_ms() override {
     if (timing_->pending_count.load() > 0) return std::nullopt;
-    return static_cast<double>(timing_->ns.load()) * 1e-6;
+    return ms_of(timing_->ns.load());
   }
 
   /// Measures from now on.

@@ -1,7 +1,6 @@
 // SharedComm: tensors of allocate() go to the SharedGroup, messages to SharedMessages, the others to the inner Comm.
 #include "train/comm/shared_comm.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "core/clock.h"
@@ -154,7 +153,7 @@ void SharedGroup::run() {
     if (failure)
       task.result.set_exception(failure);
     else
-      task.result.set_value(static_cast<double>(busy_.add(task.begin_ns, now_ns())) * 1e-6);
+      task.result.set_value(ms_of(busy_.add(task.begin_ns, now_ns())));
   }
 }
 

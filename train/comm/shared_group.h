@@ -8,7 +8,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <vector>
 

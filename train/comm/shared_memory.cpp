@@ -11,7 +11,6 @@
 
 #include <climits>
 #include <ctime>
-#include <string>
 #include <utility>
 
 #include "core/text.h"

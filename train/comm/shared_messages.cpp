@@ -2,11 +2,9 @@
 #include "train/comm/shared_messages.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <span>
 #include <stdexcept>
-#include <utility>
 
 #include "core/text.h"
 #include "train/rendezvous/awake_clock.h"

@@ -54,7 +54,7 @@ class SimWork final : public Comm::Work {
     const int64_t end_ns = due_ns();
     sleep_until_ns(end_ns);
     is_done_ = true;
-    if (parts_.uplink) under_way_ms_ = static_cast<double>(parts_.uplink->busy.add(parts_.begin_ns, end_ns)) * 1e-6;
+    if (parts_.uplink) under_way_ms_ = ms_of(parts_.uplink->busy.add(parts_.begin_ns, end_ns));
   }
 
   bool is_done() override {

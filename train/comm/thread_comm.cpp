@@ -211,7 +211,7 @@ class CollectiveWork final : public Comm::Work {
     const Parts parts = std::exchange(parts_, {});
     const int64_t end_ns = parts.group->wait(parts.rank, parts.number, parts.operation);
     if (parts.finish) parts.finish();
-    under_way_ms_ = static_cast<double>(parts.busy->add(parts.begin_ns, end_ns)) * 1e-6;
+    under_way_ms_ = ms_of(parts.busy->add(parts.begin_ns, end_ns));
   }
   bool is_done() override { return !parts_.group || parts_.group->is_done(parts_.number); }
   std::optional<double> under_way_ms() override { return parts_.group ? std::nullopt : std::optional(under_way_ms_); }

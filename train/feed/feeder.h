@@ -5,10 +5,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "loader/batch/loader.h"
 #include "train/measure/recorder.h"

@@ -1,23 +1,60 @@
 // launch: reads which rank this process is from the environment variables of torchrun, Slurm, Open MPI or
-// spawn_ranks().
+// run_ranks().
 #include "train/launch/environment.h"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <string>
+#include <thread>
 #include <tuple>
 
 #include "core/error.h"
 #include "core/number.h"
 #include "core/text.h"
 #include "train/launch/hostfile.h"
-#include "train/launch/ssh_control.h"
 
 namespace penstock {
 namespace {
+
+constexpr size_t kTokenBytes = 32;       // the length of a random_token()
+constexpr int kTokenTimeoutMs = 10'000;  // the launcher writes it before this process has started
+
+std::string read_token() {
+  std::string token(kTokenBytes, '\0');
+  size_t done = 0;
+  while (done < token.size()) {
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const auto count =
+        poll(&input, 1, kTokenTimeoutMs) == 1 ? read(STDIN_FILENO, &token[done], token.size() - done) : 0;
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0)
+      throw config_error(concat("PENSTOCK_CONTROL is set, and ", done, " bytes came through stdin; expected ",
+                                kTokenBytes, " from the train that starts ranks by ssh, or no such variable"));
+    done += static_cast<size_t>(count);
+  }
+  return token;
+}
+
+/// Reads the token that comes first, and starts a thread that reads the rest of stdin. Each byte is the number of a
+/// signal, which this process then gets; the end of stdin means that the launcher or the connection to it is gone, and
+/// kills this process. ssh passes no signals on, and a program that it has started outlives it. Returns the token:
+/// other users of a machine can read command lines, but not this. Throws config_error if none comes.
+std::string watch_stdin() {
+  std::string token = read_token();
+  std::thread([] {
+    while (true) {
+      unsigned char signal = 0;
+      const auto count = read(STDIN_FILENO, &signal, 1);
+      if (count < 0 && errno == EINTR) continue;
+      kill(getpid(), count == 1 ? signal : SIGKILL);
+    }
+  }).detach();
+  return token;
+}
 
 constexpr int kFirstDerivedPort = 15000, kDerivedPortCount = 15000;
 
@@ -114,7 +151,7 @@ LaunchedRank from_torchrun() {
   }
   if (has("PENSTOCK_CONTROL")) {
     launched.launcher = "penstock";
-    rendezvous.token = detail::watch_stdin();
+    rendezvous.token = watch_stdin();
   } else if (has("PENSTOCK_PARENT")) {
     launched.launcher = "penstock";
     follow_parent();

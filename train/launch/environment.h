@@ -14,13 +14,13 @@ namespace penstock {
 /// (OMPI_COMM_WORLD_RANK, ...).
 struct LaunchedRank {
   Rendezvous rendezvous;
-  std::string launcher;  // torchrun, slurm, openmpi, or penstock (started by spawn_ranks)
+  std::string launcher;  // torchrun, slurm, openmpi, or penstock (started by run_ranks)
 };
 /// Nothing if no launcher started this process; a Slurm batch script itself, outside of srun, counts as not started by
 /// one. Ranks that are all on one machine meet at 127.0.0.1. Slurm and Open MPI give no port. It is then taken from
 /// `dist_url` ("tcp://host:port"; "" and "env://" give none), or from MASTER_ADDR and MASTER_PORT; otherwise it is
 /// 15000 + job id % 15000, which is below the ports that Linux gives out itself. Throws config_error for variables that
-/// contradict each other or are no numbers. A rank of spawn_ranks() also asks the kernel to kill it when its parent
+/// contradict each other or are no numbers. A rank of run_ranks() also asks the kernel to kill it when its parent
 /// ends.
 std::optional<LaunchedRank> rank_from_environment(const std::string& dist_url);
 

@@ -2,8 +2,6 @@
 #include "train/launch/recovery.h"
 
 #include <cstdlib>
-#include <cstring>
-#include <string>
 
 #include "core/number.h"
 #include "core/number_text.h"

@@ -379,10 +379,4 @@ RanksEnd run_ranks(const std::vector<RankCommand>& commands) {
   return ranks.wait_for_all();
 }
 
-int spawn_ranks(int count, const std::vector<std::string>& arguments) {
-  const RanksEnd end = run_ranks(local_ranks(count, arguments));
-  if (!end.last_line.empty()) write_stderr(end.last_line + "\n");
-  return end.code;
-}
-
 }  // namespace penstock

@@ -51,7 +51,4 @@ struct RanksEnd {
 /// handles the stop signals and SIGCHLD.
 RanksEnd run_ranks(const std::vector<RankCommand>& commands);
 
-/// The same for local_ranks(), with the last line on stderr. Returns the exit code.
-int spawn_ranks(int count, const std::vector<std::string>& arguments);
-
 }  // namespace penstock

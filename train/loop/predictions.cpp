@@ -1,9 +1,9 @@
 // Predictions: makes lines and counts of classes.
 #include "train/loop/predictions.h"
 
-#include <cstdio>
 #include <utility>
 
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -37,10 +37,8 @@ std::string Predictions::fields_of(const double* numbers) {
   tally.top5_count += numbers[kIsInTop] > 0;
   ++tally.predictions[prediction];
   const auto& names = manifest().class_names;
-  char end[32];
-  std::snprintf(end, sizeof(end), ",%d,%.6g", numbers[kIsInTop] > 0 ? 1 : 0, numbers[kLoss]);
   return concat(csv_field(names[static_cast<size_t>(label)]), ',', csv_field(names[static_cast<size_t>(prediction)]),
-                end);
+                printed(",%d,%.6g", numbers[kIsInTop] > 0 ? 1 : 0, numbers[kLoss]));
 }
 
 std::unique_ptr<SampleTable> make_sample_table(const LossTarget& target, Comm& comm, const torch::Device& device,

@@ -2,13 +2,12 @@
 #include "train/loop/profile.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/options/emulated.h"
 
@@ -63,11 +62,9 @@ TraceLane lane_of(const std::string& name, const std::vector<Lap>& laps) {
 
 /// The numbers that tell a message from all others of at most 4,096 steps and as many ranks.
 std::string id_of(const MessageEnd& message) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%03x%03x%03x%07x", static_cast<unsigned>(message.step & 0xfff),
-                static_cast<unsigned>(message.from & 0xfff), static_cast<unsigned>(message.to & 0xfff),
-                static_cast<unsigned>(message.tag & 0xfffffff));
-  return text.data();
+  return printed("%03x%03x%03x%07x", static_cast<unsigned>(message.step & 0xfff),
+                 static_cast<unsigned>(message.from & 0xfff), static_cast<unsigned>(message.to & 0xfff),
+                 static_cast<unsigned>(message.tag & 0xfffffff));
 }
 
 std::vector<TraceArrow> arrows_of(const std::vector<MessageEnd>& messages) {

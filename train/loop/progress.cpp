@@ -2,9 +2,9 @@
 #include "train/loop/progress.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/clock.h"
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -44,12 +44,10 @@ std::string bar_line(const ProgressBar::State& state) {
   const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kBarWidth);
   const std::string bar = std::string(filled, '#') + std::string(kBarWidth - filled, '.');
   const auto left = static_cast<long long>(state.seconds_left + 0.5);
-  char loss[64], rest[128];
-  std::snprintf(loss, sizeof(loss), "loss %.4f  ", state.loss.value_or(0));
-  std::snprintf(rest, sizeof(rest), "%.0f images/s  load %.0f %%  %lld:%02lld left", state.images_per_second,
-                100 * state.load_share, left / 60, left % 60);
   return concat("[", bar, "] ", state.epoch, "/", state.epoch_count, " ", state.step, "/", state.step_count, "  ",
-                state.loss ? loss : "", rest);
+                state.loss ? printed("loss %.4f  ", *state.loss) : "",
+                printed("%.0f images/s  load %.0f %%  %lld:%02lld left", state.images_per_second,
+                        100 * state.load_share, left / 60, left % 60));
 }
 
 }  // namespace penstock

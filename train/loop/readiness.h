@@ -15,8 +15,7 @@ class LoaderReadiness {
   /// `total_ms` is the time of the steps since the last record. Work that workers do outside of the steps, during an
   /// evaluation, counts as if it were done in the steps.
   void put(const LoaderStatistics& statistics, double total_ms, double steps, Metrics& metrics) {
-    double busy_ms = 0;
-    for (const auto& worker : statistics.workers) busy_ms += worker.busy_ms;
+    const double busy_ms = statistics.all_workers().busy_ms;
     const double available_ms = total_ms * static_cast<double>(statistics.workers.size());
     const auto batches = static_cast<double>(statistics.batch_count - batch_count_);
     if (batches > 0) metrics.ready_share = static_cast<double>(statistics.ready_count - ready_count_) / batches;

@@ -1,10 +1,10 @@
 // SampleTable: rows are gathered with their positions, by which rank 0 finds the samples.
 #include "train/loop/sample_table.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/losses/target.h"
 
@@ -72,11 +72,7 @@ torch::Tensor OutputTable::numbers_of(const DeviceBatch& batch, const torch::Ten
 
 std::string OutputTable::fields_of(const double* numbers) {
   std::string fields;
-  for (int64_t i = 0; i <= 2 * outputs_; ++i) {
-    char number[32];
-    std::snprintf(number, sizeof(number), i == 0 ? "%.6g" : ",%.9g", numbers[i]);
-    fields += number;
-  }
+  for (int64_t i = 0; i <= 2 * outputs_; ++i) fields += printed(i == 0 ? "%.6g" : ",%.9g", numbers[i]);
   return fields;
 }
 

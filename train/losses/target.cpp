@@ -2,7 +2,6 @@
 #include "train/losses/target.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"

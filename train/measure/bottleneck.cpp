@@ -255,10 +255,8 @@ std::optional<SlowRank> slow_rank(const ParallelRun& run) {
 }
 
 std::string to_text(const SlowRank& rank) {
-  char longer[32];
-  std::snprintf(longer, sizeof longer, "%.1f ms per step", rank.longer_ms);
   return concat("rank ", rank.rank, " makes every step ", factor_text(rank.factor), " longer (", rank.cause, "; ",
-                longer, ")");
+                ms_text(rank.longer_ms), " per step)");
 }
 
 std::optional<TimedSums> timed_sums(const ParallelRun& run) {

@@ -4,8 +4,6 @@
 
 #include <dlfcn.h>
 
-#include <utility>
-
 #include "core/error.h"
 #include "core/text.h"
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -44,7 +43,7 @@ class Recorder {
     if (device_clock_) return mark_device(phase);
     const int64_t now = now_ns();
     if (laps_) laps_->host.push_back({phase, 0, 0, last_ns_, now});
-    const double elapsed_ms = static_cast<double>(now - last_ns_) * 1e-6;
+    const double elapsed_ms = ms_of(now - last_ns_);
     times_[phase] += elapsed_ms;
     if (phase == Phase::kCommunication) collectives_.add(step_, {.exposed = static_cast<float>(elapsed_ms)});
     last_ns_ = now;

@@ -2,15 +2,12 @@
 #include "train/measure/trace.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
-#include "core/error.h"
 #include "core/json_text.h"
+#include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
 
@@ -24,11 +21,8 @@ std::string dumped(const Json& json) { return json_text(json); }  // a text or a
 
 /// Nanoseconds as microseconds, exactly.
 std::string micros(int64_t ns) {
-  std::array<char, 32> text{};
-  const char* const sign = ns < 0 ? "-" : "";
   const auto magnitude = static_cast<long long>(ns < 0 ? -ns : ns);
-  std::snprintf(text.data(), text.size(), "%s%lld.%03lld", sign, magnitude / 1000, magnitude % 1000);
-  return text.data();
+  return printed("%s%lld.%03lld", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
 }
 
 /// Writes one event per line, with commas between them.

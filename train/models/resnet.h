@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <string>
 
 #include "train/nn/model.h"
 

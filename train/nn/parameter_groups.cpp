@@ -2,7 +2,6 @@
 #include "train/nn/parameter_groups.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"

@@ -32,7 +32,7 @@ ClipOptions parse_clip(const std::string& text) {
   if (text.empty()) return {};
   const size_t sign = text.find('=');
   const std::string name = text.substr(0, sign), number = sign == std::string::npos ? "" : text.substr(sign + 1);
-  ClipOptions options;
+  ClipOptions options{.text = text};
   if (name == "norm") options.kind = ClipOptions::Kind::kNorm;
   if (name == "value") options.kind = ClipOptions::Kind::kValue;
   if (name == "agc") options.kind = ClipOptions::Kind::kAgc;

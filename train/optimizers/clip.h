@@ -17,6 +17,7 @@ struct ClipOptions {
   enum class Kind { kNone, kNorm, kValue, kAgc };
   Kind kind = Kind::kNone;
   double most = 0;
+  std::string text = {};  // as it was typed
 
   bool is_on() const { return kind != Kind::kNone; }
   /// Whether whole parameters are needed, so that modes that cut them into slices refuse it.

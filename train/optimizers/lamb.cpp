@@ -1,7 +1,6 @@
 // lamb: AdamW whose step of each parameter is as large as the parameter, for large batches.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "train/optimizers/moments.h"
 #include "train/optimizers/optimizer.h"

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "loader/far/sim_link.h"
 #include "train/options/options.h"

@@ -2,12 +2,12 @@
 #include "train/options/options_file.h"
 
 #include <charconv>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/number_text.h"
 #include "core/regular_file.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -33,9 +33,7 @@ std::string percent_encoded(const std::string& text) {
   std::string encoded;
   for (const char letter : text) {
     const auto byte = static_cast<unsigned char>(letter);
-    char hex[4];
-    std::snprintf(hex, sizeof hex, "%%%02X", byte);
-    encoded += byte >= ' ' && byte <= '~' && letter != '%' ? std::string(1, letter) : std::string(hex);
+    encoded += byte >= ' ' && byte <= '~' && letter != '%' ? std::string(1, letter) : printed("%%%02X", byte);
   }
   return encoded;
 }

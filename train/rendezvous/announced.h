@@ -1,7 +1,6 @@
 // Announced addresses: where the ranks of a run reach each other.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -4,12 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <string>
 
 #include "core/error.h"
 #include "core/text.h"

@@ -28,11 +28,7 @@ uint32_t checksum(const std::string& text, uint32_t before) {
   return checksum(text.c_str(), text.size() + 1, before);  // with the final 0, so that "a", "bc" differs from "ab", "c"
 }
 
-std::string hex(uint32_t value) {
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x", value);
-  return digits;
-}
+std::string hex(uint32_t value) { return printed("%08x", value); }
 
 uint32_t checksum(const std::string& name, const torch::Tensor& tensor, uint32_t before) {
   const auto bytes = tensor.detach().cpu().contiguous();

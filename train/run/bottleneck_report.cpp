@@ -7,12 +7,11 @@
 
 #include <torch/version.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/number_text.h"
@@ -228,10 +227,7 @@ std::string add_waits(const RunMeasurement& run, const std::string& line_end, nl
   }
   if (const auto sums = timed_sums(parallel)) {
     summary["hidden_share"] = sums->hidden_share;
-    char line[80];
-    std::snprintf(line, sizeof line, "communication: %.1f ms per step, hidden share %.2f", sums->all_ms,
-                  sums->hidden_share);
-    text += line + line_end;
+    text += printed("communication: %.1f ms per step, hidden share %.2f", sums->all_ms, sums->hidden_share) + line_end;
   }
   if (const auto slow = slow_rank(parallel); slow && run.step_count > 0) {
     summary["slow_rank"] = {{"rank", slow->rank}, {"factor", slow->factor}, {"cause", slow->cause}};
@@ -242,13 +238,10 @@ std::string add_waits(const RunMeasurement& run, const std::string& line_end, nl
 
 std::string add_predicted_step(int64_t predicted_ns, double step_ms, nlohmann::ordered_json& summary) {
   if (predicted_ns == 0 || step_ms <= 0) return "";
-  const double predicted_ms = static_cast<double>(predicted_ns) * 1e-6, error = predicted_ms / step_ms - 1;
+  const double predicted_ms = ms_of(predicted_ns), error = predicted_ms / step_ms - 1;
   summary["predicted_step"] = {{"ms", predicted_ms}, {"measured_ms", step_ms}, {"error", error}};
-  char line[160];
-  std::snprintf(line, sizeof line,
-                "prediction: a step takes %.3g ms; it took %.3g ms (the prediction is %.0f %% too %s)", predicted_ms,
-                step_ms, 100 * std::abs(error), error < 0 ? "fast" : "slow");
-  return std::string(line) + "\n";
+  return printed("prediction: a step takes %.3g ms; it took %.3g ms (the prediction is %.0f %% too %s)\n", predicted_ms,
+                 step_ms, 100 * std::abs(error), error < 0 ? "fast" : "slow");
 }
 
 std::string add_link(nlohmann::ordered_json& summary) {

@@ -8,7 +8,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "loader/bottleneck/observe.h"
 #include "train/loop/training_loop.h"

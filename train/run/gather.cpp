@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/text.h"
-#include "train/run/bottleneck_report.h"
+#include "loader/bottleneck/observe.h"
 
 namespace penstock {
 namespace {

@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/error.h"
 #include "core/limits.h"
@@ -12,14 +14,14 @@
 #include "loader/order/partition.h"
 #include "loader/rows/sample_order.h"
 #include "train/checkpoint/kept_checkpoints.h"
-#include "train/checkpoint/rate_note.h"
-#include "train/checkpoint/resume_auto.h"
+#include "train/checkpoint/last_checkpoint.h"
 #include "train/losses/loss.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
 #include "train/nn/pretrained.h"
 #include "train/options/check.h"
+#include "train/options/emulated.h"
 #include "train/options/options_file.h"
 #include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
@@ -35,6 +37,53 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The data that a checkpoint was trained on are compared when they are open. Names are compared here, before they are
+/// packed for minutes, and because checkpoints of earlier versions say nothing about them.
+void check_same_data_name(const TrainOptions& options) {
+  const auto data = text_in(read_options(options.out).at("data"));
+  const std::string named = without_sim_link(options.data);
+  std::error_code ignored;
+  if (data == named || fs::equivalent(data, named, ignored)) return;
+  throw config_error(concat("--resume auto: ", options.out.string(), " holds a run on data ", in_quotes(data),
+                            "; expected ", in_quotes(named), ", as --data is, or another --out"));
+}
+
+/// Replaces the "auto" of options.resume by the path of the checkpoint that is returned, or by "" if the run starts.
+/// `log` gets a line about files that are passed over, and one if the run starts. Throws config_error if OUT holds
+/// checkpoints of a run on other data, and like last_whole_checkpoint().
+std::optional<Checkpoint> resume_if_possible(TrainOptions& options,
+                                             const std::function<void(const std::string&)>& log) {
+  auto found = naming_memory("--resume auto", "the tensors of a checkpoint", "a smaller model",
+                             [&] { return last_whole_checkpoint(options.out, log); });
+  if (!found) {
+    log(concat("--resume auto: no checkpoint in ", options.out.string(), "; the run starts"));
+    options.resume.clear();
+    return std::nullopt;
+  }
+  check_same_data_name(options);
+  options.resume = found->path;
+  return std::move(found->checkpoint);
+}
+
+/// A line with both rates where the schedule of options.epochs goes on, after the checkpoint in options.resume, at less
+/// than half or more than twice the rate that the run had with the number of epochs in its options.json; otherwise "".
+std::string note_of_rate(const TrainOptions& options, const Position& at, int64_t steps_per_epoch) {
+  const auto folder = options.resume.parent_path();
+  const int64_t done = at.epoch * steps_per_epoch + at.batch, step_count = options.epochs * steps_per_epoch;
+  if (!has_options(folder) || done < 1 || done >= step_count) return "";
+  const auto earlier = read_options(folder);
+  const auto value = [&](const char* key) { return earlier.value(key, nlohmann::json()); };
+  const auto epochs = value("epochs"), rate = value("lr"), schedule = value("schedule");
+  if (!epochs.is_number_integer() || !rate.is_number() || !schedule.is_string() || epochs == options.epochs) return "";
+  const RateSchedule before(schedule.get<std::string>());
+  const double was = rate.get<double>() *
+                     before.factor(done - 1, std::max(done, epochs.get<int64_t>() * steps_per_epoch), steps_per_epoch);
+  const double is = options.learning_rate * options.schedule->factor(done, step_count, steps_per_epoch);
+  if (2 * std::min(was, is) >= std::max(was, is)) return "";
+  return concat("--epochs is ", options.epochs, " and was ", epochs.get<int64_t>(), ": the learning rate was ", was,
+                " in step ", at.step, " and goes on at ", is);
+}
 
 /// If --evaluate is given without weights, they are those of the run in --out.
 void resolve_weights(TrainOptions& options) {

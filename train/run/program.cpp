@@ -87,6 +87,13 @@ std::string schedule_text(const TrainOptions& options) {
   return concat("mode ", options.mode, ": ", detail::drawing_of(plan));
 }
 
+template <class Registry>
+std::string lines_of() {
+  std::string lines;
+  for (const auto& [name, entry] : Registry::entries()) lines += concat("\n  ", name, ": ", entry.help);
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> arch_names() { return ModelRegistry::names(); }
@@ -99,11 +106,7 @@ std::vector<std::string> modes_with(const std::string& key) {
   return names;
 }
 
-std::string mode_lines() {
-  std::string lines;
-  for (const auto& [name, entry] : StrategyRegistry::entries()) lines += concat("\n  ", name, ": ", entry.help);
-  return lines;
-}
+std::string mode_lines() { return lines_of<StrategyRegistry>(); }
 
 std::vector<std::string> optimizer_names() { return OptimizerRegistry::names(); }
 
@@ -114,11 +117,7 @@ std::string optimizer_lines() {
   return lines;
 }
 
-std::string loss_lines() {
-  std::string lines;
-  for (const auto& [name, entry] : LossRegistry::entries()) lines += concat("\n  ", name, ": ", entry.help);
-  return lines;
-}
+std::string loss_lines() { return lines_of<LossRegistry>(); }
 
 int usual_ranks(const std::string& mode) {
   TrainOptions options;

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/clock.h"
 #include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/plugin.h"
@@ -63,11 +62,7 @@ std::string target_text(const Setup& setup) {
 }
 
 /// "0.8125", with four digits.
-std::string short_text(double number) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", number);
-  return text;
-}
+std::string short_text(double number) { return printed("%.4g", number); }
 
 /// A score of this evaluation, or of one of its classes.
 std::string score_text(const Evaluation& evaluation, double score) {
@@ -114,7 +109,7 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
   if (is_behind_sim_link(options)) text += concat("emulated: a link of ", sim_link_text(), " to the data\n");
   if (emulation.network) text += concat("emulated: a network of ", emulation.network->text, " between ranks\n");
   if (emulation.step_ns > 0 || emulation.load_ns > 0) {
-    text += concat("emulated: ", static_cast<double>(emulation.step_ns) * 1e-6, " ms per step (0: the real one), ",
+    text += concat("emulated: ", ms_of(emulation.step_ns), " ms per step (0: the real one), ",
                    static_cast<double>(emulation.load_ns) * 1e-3, " us more processor time per sample\n");
   }
   for (const auto& note : data.notes) text += concat("note: ", note, "\n");

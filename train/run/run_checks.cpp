@@ -8,8 +8,9 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/order/partition.h"
-#include "train/feed/split_check.h"
+#include "train/feed/training_data.h"
 #include "train/losses/loss.h"
+#include "train/losses/target.h"
 #include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
@@ -18,6 +19,37 @@
 
 namespace penstock {
 namespace {
+
+/// How many numbers the loss wants of each sample of this split.
+int64_t outputs_in(const Dataset& test, const std::string& loss) {
+  try {
+    return make_loss(loss, {.data = &test.manifest()})->target().outputs;
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(test.folder().string(), ": ", error.what()));
+  }
+}
+
+/// Throws config_error, which names both folders, if the splits, which may be of two data sets, have different classes,
+/// fields or channels, and if the one that is evaluated has not what the loss compares outputs with. Requires that
+/// there is such a split.
+void check_splits_fit(const TrainingData& data, const std::string& loss, const LossTarget& target) {
+  const Dataset& train = *data.train;
+  const Dataset& test = *data.test;
+  const auto problem = class_problem(test.folder(), test.manifest(), train.folder(), train.manifest());
+  if (!problem.empty()) throw config_error(problem);
+  if (test.size() == 0) return;
+  const auto as_in_train = concat(", as in ", train.folder().string());
+  const int channels = test.manifest().channels, expected = train.manifest().channels;
+  if (channels != expected)
+    throw config_error(concat(test.folder().string(), ": pictures have ",
+                              count_text(static_cast<uint64_t>(channels), "channel"), "; expected ", expected,
+                              as_in_train, channels == 1 ? ": save one of them as RGB, and all are read so" : ""));
+  if (target.is_class()) return;
+  const int64_t outputs = outputs_in(test, loss);
+  if (outputs != target.outputs)
+    throw config_error(concat(test.folder().string(), ": field ", in_quotes(target.field), " has ", outputs,
+                              " numbers per sample; expected ", target.outputs, as_in_train));
+}
 
 /// The sizes of a model's weights, by name; made without memory for them.
 std::map<std::string, std::vector<int64_t>> weight_sizes(const std::string& arch, const ModelShape& shape) {

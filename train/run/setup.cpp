@@ -3,7 +3,6 @@
 
 #include "core/mutex.h"
 #include "train/nn/initial_weights.h"
-#include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/pretrained.h"
 #include "train/run/run_precision.h"

@@ -2,7 +2,6 @@
 // model that it begins with.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

@@ -3,7 +3,6 @@
 
 #include <iostream>
 
-#include "core/error.h"
 #include "core/text.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/last_checkpoint.h"

@@ -239,8 +239,8 @@ StepPlan plan_of(const TrainOptions& options, int ranks, std::optional<torch::De
                                  .batch_size = options.batch_size,
                                  .shards = options.exact_shards,
                                  .gpus = device ? gpus : -1,
-                                 .optimizer = options.optimizer.text(),
-                                 .clip = options.clip.text(),
+                                 .optimizer = *options.optimizer,
+                                 .clip = *options.clip,
                                  .local_ranks = local_ranks});
 }
 

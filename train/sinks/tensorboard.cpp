@@ -15,10 +15,10 @@
 
 #include <bit>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <span>
 
+#include "core/bytes.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/shards/shard.h"
 #include "train/sinks/log_file.h"
@@ -50,7 +50,7 @@ std::string field(int number, Wire wire, const std::string& value) {
 }
 
 std::string masked_crc(const std::string& bytes) {
-  const uint32_t crc = crc32c({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  const uint32_t crc = crc32c(as_bytes(bytes));
   return fixed(std::rotr(crc, 15) + 0xa282ead8u);
 }
 
@@ -107,10 +107,9 @@ class TensorBoardSink final : public Sink {
 
   /// TensorBoard reads files in the order of their names; a run may go on in the second in which it was killed.
   static std::string file_name() {
-    char host[256] = "localhost", seconds[32];
+    char host[256] = "localhost";
     gethostname(host, sizeof(host) - 1);
-    std::snprintf(seconds, sizeof seconds, "%.3f", unix_seconds());
-    return concat("events.out.tfevents.", seconds, ".", host, ".", getpid());
+    return concat("events.out.tfevents.", printed("%.3f", unix_seconds()), ".", host, ".", getpid());
   }
 
   static std::string record(const std::string& event) {

@@ -1,8 +1,8 @@
 // terminal: prints a line per epoch, and one per record of a compressed step, for people and for scripts that read it
 // from a pipe.
-#include <cstdio>
 #include <ostream>
 
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/sinks/sink.h"
 
@@ -24,19 +24,15 @@ class TerminalSink final : public Sink {
 }  // namespace
 
 std::string epoch_line(const Metrics& metrics) {
-  char loss[64], times[128];
-  std::snprintf(loss, sizeof(loss), "Loss: %.4f, ", metrics.loss);
-  std::snprintf(times, sizeof(times), "Dur: %.1f s, load %.1f ms, update %.1f ms", metrics.seconds, metrics.load_ms,
-                metrics.update_ms);
-  return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], ", metrics.learns ? loss : "", times,
+  return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], ",
+                metrics.learns ? printed("Loss: %.4f, ", metrics.loss) : "", "Dur: ", seconds_text(metrics.seconds),
+                ", load ", ms_text(metrics.load_ms), ", update ", ms_text(metrics.update_ms),
                 metrics.is_emulated ? " [emulated]" : "");
 }
 
 std::string compression_line(const Metrics& metrics) {
-  char figures[96];
-  std::snprintf(figures, sizeof(figures), "Loss: %.4f, compression error %.2g", metrics.loss,
-                metrics.compression_error.value_or(0));
-  return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], step ", metrics.step, ", ", figures);
+  return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], step ", metrics.step,
+                printed(", Loss: %.4f, compression error %.2g", metrics.loss, metrics.compression_error.value_or(0)));
 }
 
 namespace {

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/files/read_from.h"
 #include "loader/shards/shard.h"
@@ -37,11 +38,7 @@ const char* dtype_name(const std::string& tensor, at::ScalarType dtype) {
 
 constexpr const char* kChecksumKey = "penstock.crc32c";
 
-std::string crc32c_text(std::span<const uint8_t> bytes) {
-  char hex[9];
-  std::snprintf(hex, sizeof(hex), "%08x", crc32c(bytes));
-  return hex;
-}
+std::string crc32c_text(std::span<const uint8_t> bytes) { return printed("%08x", crc32c(bytes)); }
 
 /// The CRC-32C of the metadata's keys and texts, and of the tensors' names and CRC-32Cs, each in the order of the
 /// names.
@@ -51,7 +48,7 @@ std::string checksum_of(const std::map<std::string, std::string>& metadata,
   for (const auto& [key, text] : metadata)
     if (key != kChecksumKey) all += concat(key, "\n", text, "\n");
   for (const auto& [name, crc] : crcs) all += concat(name, "\n", crc, "\n");
-  return crc32c_text({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
+  return crc32c_text(as_bytes(all));
 }
 
 void check_checksum(const Safetensors& file) {

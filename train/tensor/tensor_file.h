@@ -7,8 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "loader/files/safetensors.h"
 #include "train/tensor/named_tensors.h"

@@ -209,8 +209,8 @@ class ModeRows {
                                      .batch_size = options_.batch_size,
                                      .shards = shards,
                                      .gpus = gpu_count(),
-                                     .optimizer = subject.optimizer,
-                                     .clip = subject.clip});
+                                     .optimizer = parse_spec("optimizer", subject.optimizer),
+                                     .clip = parse_clip(subject.clip)});
   }
 
   void add_exact(const Mesh& mesh, const Candidate& candidate) {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <tuple>
 #include <utility>
 
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -233,11 +233,7 @@ Place place_of(const Finding& finding, const TapComparison& taps) {
   return place;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
-}
+std::string number(double value) { return printed("%.1e", value); }
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"

@@ -3,8 +3,6 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
-#include <utility>
-
 #include "core/text.h"
 #include "train/nn/row_draws.h"
 #include "train/parallel/strategy/model_part.h"

@@ -3,7 +3,6 @@
 
 #include <limits>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/mutex.h"

@@ -4,8 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -14,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/temporary.h"
 #include "core/text.h"
 #include "train/nn/module_names.h"
@@ -280,10 +279,9 @@ class Verifier {
     if (bound <= (is_step ? kMostRounding : kMostDrift)) {
       verdict.pair.bound = std::max(verdict.pair.bound, bound);
     } else {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.1e", own);
-      verdict.failure = concat("rounding alone moves single by ", text, ", which hides mistakes; expected ",
-                               is_step ? "a model that rounds less" : "fewer --steps");
+      verdict.failure =
+          concat("rounding alone moves single by ", printed("%.1e", own), ", which hides mistakes; expected ",
+                 is_step ? "a model that rounds less" : "fewer --steps");
     }
   }
 

@@ -2,7 +2,6 @@
 #include "loader/jpeg/store/codebook.h"
 
 #include <algorithm>
-#include <bit>
 #include <ios>
 
 #include "core/error.h"

@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/jpeg/base/geometry.h"
-#include "loader/jpeg/base/header.h"
 #include "loader/jpeg/entropy/rebuild.h"
 #include "loader/jpeg/store/codebook.h"
 #include "loader/jpeg/store/store_source.h"

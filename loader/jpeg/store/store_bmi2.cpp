@@ -4,7 +4,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include <bit>
 #include <cstring>
 
 #define PENSTOCK_TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))

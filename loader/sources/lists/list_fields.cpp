@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "core/strict_json.h"
@@ -127,19 +128,13 @@ std::optional<Numbers> labels_in(const Json& cell) {
   return numbers;
 }
 
-template <class Number>
-void append(FieldValue& bytes, Number number) {
-  const auto* first = reinterpret_cast<const uint8_t*>(&number);
-  bytes.insert(bytes.end(), first, first + sizeof number);
-}
-
 FieldValue bytes_of(const Numbers& numbers, Dtype dtype) {
   FieldValue bytes;
   for (size_t i = 0; i < numbers.values.size(); ++i) {
     if (dtype == Dtype::kI64)
-      append(bytes, numbers.wholes[i]);
+      append_bytes(bytes, numbers.wholes[i]);
     else
-      append(bytes, static_cast<float>(numbers.values[i]));
+      append_bytes(bytes, static_cast<float>(numbers.values[i]));
   }
   return bytes;
 }
@@ -149,10 +144,10 @@ FieldValue box_bytes(const Numbers& numbers, bool has_sizes) {
   FieldValue bytes;
   for (size_t i = 0; i + 4 <= numbers.values.size(); i += 4) {
     const double* box = &numbers.values[i];
-    append(bytes, static_cast<float>(box[0]));
-    append(bytes, static_cast<float>(box[1]));
-    append(bytes, static_cast<float>(has_sizes ? box[0] + box[2] : box[2]));
-    append(bytes, static_cast<float>(has_sizes ? box[1] + box[3] : box[3]));
+    append_bytes(bytes, static_cast<float>(box[0]));
+    append_bytes(bytes, static_cast<float>(box[1]));
+    append_bytes(bytes, static_cast<float>(has_sizes ? box[0] + box[2] : box[2]));
+    append_bytes(bytes, static_cast<float>(has_sizes ? box[1] + box[3] : box[3]));
   }
   return bytes;
 }
@@ -303,7 +298,7 @@ FieldValue ListField::value(const Json& row, const std::string& where, const std
   }
   if (use_ != ColumnUse::kBoxes && is_missing_in(value)) {
     FieldValue bytes;
-    append(bytes, std::numeric_limits<float>::quiet_NaN());
+    append_bytes(bytes, std::numeric_limits<float>::quiet_NaN());
     return bytes;
   }
   const auto numbers = numbers_in(use_ == ColumnUse::kBoxes ? list_in(value) : value);

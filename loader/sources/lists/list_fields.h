@@ -1,7 +1,6 @@
 // ListFields: the columns of a list as fields.
 #pragma once
 
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>

@@ -195,7 +195,6 @@ class InOrder final : public penstock::PipelineSchedule {
       for (int m = 0; m < plan.micro_batches; ++m) schedule.push_back({kind, m});
     return schedule;
   }
-  int most_alive(const penstock::detail::SchedulePlan& plan, int) const override { return plan.micro_batches; }
 };
 
 const Registered<penstock::ScheduleKind> kInOrder{

@@ -1,4 +1,4 @@
-// launch SCENARIO [FOLDER]: starts two ranks with spawn_ranks(), which then behave or misbehave as the scenario says.
+// launch SCENARIO [FOLDER]: starts two ranks with run_ranks(), which then behave or misbehave as the scenario says.
 #include <poll.h>
 #include <unistd.h>
 
@@ -94,6 +94,8 @@ int main(int argc, char** argv) {
                 << " at " << rendezvous.host << std::endl;
       return run_rank(rendezvous.rank, argv[1], argc > 2 ? argv[2] : "");
     }
-    return spawn_ranks(2, {argv + 1, argv + argc});
+    const RanksEnd end = run_ranks(local_ranks(2, {argv + 1, argv + argc}));
+    if (!end.last_line.empty()) std::cerr << end.last_line << std::endl;
+    return end.code;
   });
 }

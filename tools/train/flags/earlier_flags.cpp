@@ -2,7 +2,6 @@
 #include "tools/train/flags/earlier_flags.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"

@@ -1,7 +1,6 @@
 // The command line of `train plan-modes`: its own flags, and those of `train`.
 #include "tools/train/plan/options.h"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 

@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 
 #include "core/atomic_file.h"
@@ -168,9 +167,7 @@ void predict_all(std::vector<Plan>& plans, const PlanOptions& options, const Set
 std::string command_of(const PlanOptions& options, const PlanRow& row) {
   auto words = options.passed_on;
   words.insert(words.end(), {"--mode", row.mode, "--nproc", std::to_string(row.ranks)});
-  char microseconds[32];
-  std::snprintf(microseconds, sizeof microseconds, "%.0fus", 1e6 * row.prediction->step_seconds);
-  words.insert(words.end(), {"--predicted-step", microseconds});
+  words.insert(words.end(), {"--predicted-step", printed("%.0fus", 1e6 * row.prediction->step_seconds)});
   std::string text = "train";
   for (const auto& word : words) text += " " + shell_quoted(word);
   return text;

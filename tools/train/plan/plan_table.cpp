@@ -2,7 +2,6 @@
 #include "tools/train/plan/plan_table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.h"
@@ -14,11 +13,7 @@ namespace {
 
 std::string line_of(const std::vector<std::string>& cells) { return concat("| ", join(cells, " | "), " |\n"); }
 
-std::string whole(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.0f", value);
-  return text;
-}
+std::string whole(double value) { return printed("%.0f", value); }
 
 }  // namespace
 
@@ -27,9 +22,7 @@ double fullest_rank_bytes(const detail::Prediction& prediction) {
 }
 
 std::string step_text(double seconds) {
-  char text[64];
-  std::snprintf(text, sizeof text, seconds < 0.1 ? "%.2f ms" : "%.3f s", seconds < 0.1 ? 1e3 * seconds : seconds);
-  return text;
+  return seconds < 0.1 ? printed("%.2f ms", 1e3 * seconds) : printed("%.3f s", seconds);
 }
 
 std::string plan_table(const std::vector<PlanRow>& rows, int64_t batch_size, bool has_limit) {

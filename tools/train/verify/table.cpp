@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -15,18 +14,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
-}
+std::string number(double value) { return printed("%.1e", value); }
 
 /// Powers of ten and the numbers of a mode: "1e-12", "0.00098".
-std::string bound_text(double bound) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", bound);
-  return text;
-}
+std::string bound_text(double bound) { return printed("%.2g", bound); }
 
 std::string hosting_text(const Comparison& pair) { return pair.ranks == 1 ? "-" : name_of(pair.hosting); }
 

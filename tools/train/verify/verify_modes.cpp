@@ -4,7 +4,6 @@
 #include <iostream>
 
 #include "core/error.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "tools/cli.h"
 #include "tools/plugins.h"

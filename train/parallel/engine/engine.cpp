@@ -238,7 +238,7 @@ MeshRequest request_of(const StrategyContext& context) {
   return {.ranks = context.comm.world_size(),
           .shards = context.shards,
           .gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0,
-          .optimizer = context.optimizer.spec};
+          .optimizer = parse_spec("optimizer", context.optimizer.spec)};
 }
 
 std::unique_ptr<Strategy> make_by_plan(const Spec& spec, const StrategyContext& context) {

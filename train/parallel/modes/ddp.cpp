@@ -74,7 +74,7 @@ StepPlan ddp_plan(const Spec& spec, const MeshRequest& request) {
   plan.defers_batch_norm = detail::defers_batch_norm(spec, shards);
   plan.local = local_steps_of(spec, shards);
   plan.compression = compression_of(spec, shards);
-  plan.steps_in_backward = detail::steps_in_backward(spec, request.optimizer, shards, request.clip);
+  plan.steps_in_backward = detail::steps_in_backward(spec, request);
   if (plan.steps_in_backward && !plan.compression.name.empty())
     throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", plan.compression.name,
                               "; expected one of them: compressed sums are unpacked after backward"));

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "train/optimizers/optimizer.h"
 
@@ -96,16 +95,16 @@ bool defers_batch_norm(const Spec& spec, int shards) {
   return is_on;
 }
 
-bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards, const std::string& clip) {
+bool steps_in_backward(const Spec& spec, const MeshRequest& request) {
   const bool is_on = spec.get("step-in-backward", false);
-  if (is_on && shards > 0)
-    throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", shards,
+  if (is_on && request.shards > 0)
+    throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", request.shards,
                               "; expected one of them: sums are whole when all shards have come"));
-  if (is_on && !clip.empty())
-    throw config_error(concat(flag(spec), ": step-in-backward is true with --clip-grad ", clip,
+  if (is_on && request.clip.is_on())
+    throw config_error(concat(flag(spec), ": step-in-backward is true with --clip-grad ", request.clip.text,
                               ", which needs all gradients at once; expected one of the two"));
-  if (!is_on || optimizer.empty()) return is_on;
-  const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
+  if (!is_on || !request.optimizer) return is_on;
+  const std::string name = request.optimizer->name();
   if (OptimizerRegistry::entry(name).traits.steps_in_parts) return true;
   std::vector<std::string> others;
   for (const auto& [other, entry] : OptimizerRegistry::entries())
@@ -114,12 +113,13 @@ bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shard
                             ", which needs all gradients at once; expected one of ", join(others)));
 }
 
-void check_takes_slices(const Spec& spec, const std::string& optimizer, const std::string& clip) {
-  if (parse_clip(clip).needs_whole_tensors())
-    throw config_error(concat("--mode ", spec.text(), " with --clip-grad ", clip, ", which needs whole parameters; ",
-                              "expected a mode that does not cut them into slices, such as ddp"));
-  if (optimizer.empty()) return;
-  const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
+void check_takes_slices(const Spec& spec, const MeshRequest& request) {
+  if (request.clip.needs_whole_tensors())
+    throw config_error(concat("--mode ", spec.text(), " with --clip-grad ", request.clip.text,
+                              ", which needs whole parameters; expected a mode that does not cut them into slices, "
+                              "such as ddp"));
+  if (!request.optimizer) return;
+  const std::string name = request.optimizer->name();
   if (!OptimizerRegistry::entry(name).traits.needs_whole_tensors) return;
   throw config_error(concat("--mode ", spec.text(), " with --optimizer ", name, ", which needs whole parameters; ",
                             "expected a mode that does not cut them into slices, such as ddp"));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/spec.h"
+#include "train/parallel/strategy/mesh.h"
 
 namespace penstock::detail {
 
@@ -48,11 +49,10 @@ bool syncs_batch_norm(const Spec& spec, int shards);
 bool defers_batch_norm(const Spec& spec, int shards);
 
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
-/// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, with
-/// `clip` (--clip-grad; "": nothing is clipped), and with `shards`.
-bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards, const std::string& clip);
+/// landed. Throws config_error with an optimiser that needs all gradients, with clipping, and with --exact.
+bool steps_in_backward(const Spec& spec, const MeshRequest& request);
 
-/// Throws config_error for an optimiser or a clipping (as above) that needs whole parameters, in a mode that cuts them.
-void check_takes_slices(const Spec& spec, const std::string& optimizer, const std::string& clip);
+/// Throws config_error for an optimiser or a clipping that needs whole parameters, in a mode that cuts them.
+void check_takes_slices(const Spec& spec, const MeshRequest& request);
 
 }  // namespace penstock::detail

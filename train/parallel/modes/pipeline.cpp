@@ -1,8 +1,8 @@
 // pipeline and mp: the stages of the model spread over ranks. A batch goes through them in micro-batches, so that
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
 #include <algorithm>
-#include <cstdio>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
@@ -210,12 +210,12 @@ Balance balance_of(const Spec& spec) {
 
 /// Throws config_error for an optimiser or a clipping that needs more than slices of parameters.
 void check_slices(const Spec& spec, const MeshRequest& request) {
-  check_takes_slices(spec, request.optimizer, request.clip);
-  if (request.shards > 0 && !request.optimizer.empty() &&
-      !OptimizerRegistry::entry(parse_spec("optimizer", request.optimizer).name()).traits.takes_pieces)
+  check_takes_slices(spec, request);
+  if (request.shards > 0 && request.optimizer &&
+      !OptimizerRegistry::entry(request.optimizer->name()).traits.takes_pieces)
     throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",
-                              request.optimizer, ", which gives pieces of parameters other bits; expected no zero, or ",
-                              "another optimizer"));
+                              request.optimizer->text(),
+                              ", which gives pieces of parameters other bits; expected no zero, or another optimizer"));
 }
 
 StepPlan pipeline_plan(const Spec& spec, const MeshRequest& request) {
@@ -246,9 +246,8 @@ std::string identity_of_mode(const Spec& spec) {
   const std::string name = spec.get("schedule", "");
   if (!is_schedule_file(name)) return "";
   const std::string csv = csv_of(read_schedule_file(name));
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x", crc32c({reinterpret_cast<const uint8_t*>(csv.data()), csv.size()}));
-  return concat(spec.without("schedule").text(), " with a schedule of checksum ", digits);
+  const uint32_t sum = crc32c(as_bytes(csv));
+  return concat(spec.without("schedule").text(), " with a schedule of checksum ", printed("%08x", sum));
 }
 
 const Registered<StrategyKind> kPipeline{

@@ -23,10 +23,10 @@ StepPlan zero_plan(const Spec& spec, const MeshRequest& request) {
   if (stage == 3 && shards == 0 && plan.schedule.micro_batches > 1)
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", plan.schedule.micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
-  detail::check_takes_slices(spec, request.optimizer, request.clip);
+  detail::check_takes_slices(spec, request);
   plan.syncs_batch_norm = detail::syncs_batch_norm(spec, shards);
   plan.defers_batch_norm = detail::defers_batch_norm(spec, shards);
-  plan.steps_in_backward = detail::steps_in_backward(spec, request.optimizer, shards, request.clip);
+  plan.steps_in_backward = detail::steps_in_backward(spec, request);
   if (plan.steps_in_backward && stage > 1)
     throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage,
                               "; expected stage 1, where gradients are summed whole"));

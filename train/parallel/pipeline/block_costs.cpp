@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 #include "core/choice.h"
@@ -123,11 +122,7 @@ BlockCost cost_of(const Block& block, const std::vector<torch::Tensor>& trained,
   return {times[kTrials / 2], bytes};
 }
 
-std::string ms_text(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f ms", ms < 1 ? 2 : ms < 10 ? 1 : 0, ms);
-  return text;
-}
+std::string cost_text(double ms) { return printed("%.*f ms", ms < 1 ? 2 : ms < 10 ? 1 : 0, ms); }
 
 }  // namespace
 
@@ -219,7 +214,7 @@ MeasuredPlan measured(const StrategyContext& context, StepPlan plan) {
   MeasuredPlan all{std::move(plan)};
   for (size_t part = 0; part < all.plan.stages.size(); ++part) {
     const double value = cost(part, all.plan.stages[part]);
-    all.costs.push_back(is_time ? ms_text(value) : byte_text(static_cast<uint64_t>(value)));
+    all.costs.push_back(is_time ? cost_text(value) : byte_text(static_cast<uint64_t>(value)));
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "core/regular_file.h"
@@ -315,7 +316,7 @@ PlacedSchedules parse_schedule(const std::string& where, std::string_view text) 
 
 PlacedSchedules read_schedule_file(const std::string& path) {
   const auto bytes = read_file(path, kMostBytes);
-  return parse_schedule(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return parse_schedule(path, as_text(bytes));
 }
 
 std::string csv_of(const PlacedSchedules& schedules) {

@@ -55,8 +55,6 @@ class DualPipeV final : public PipelineSchedule {
     return order.take();
   }
 
-  int most_alive(const SchedulePlan& plan, int /*rank*/) const override { return 2 * plan.ranks + 1; }
-
  private:
   /// Operations whose micro-batches follow one another in each chunk.
   class Order {

@@ -2,7 +2,6 @@
 //
 // Lives here: plug-ins, one per schedule of a pipeline, each a pure function with its timeline drawn.
 // Not here: what runs a schedule (engine/schedule_runner.h); its interface is strategy/schedule.h.
-#include <algorithm>
 
 #include "train/parallel/strategy/schedule.h"
 
@@ -29,8 +28,6 @@ class GPipe final : public PipelineSchedule {
     for (int m = plan.micro_batches; m-- > 0;) schedule.push_back({kBackward, m});
     return schedule;
   }
-
-  int most_alive(const SchedulePlan& plan, int /*rank*/) const override { return plan.micro_batches; }
 };
 
 const Registered<ScheduleKind> kGPipe{"gpipe",

@@ -25,7 +25,7 @@ class Interleaved final : public PipelineSchedule {
     const int count = plan.micro_batches * plan.interleave, round = plan.ranks * plan.interleave;
     const auto micro_batch = [&](int k) { return k / round * plan.ranks + k % plan.ranks; };
     const auto chunk = [&](int k) { return k % round / plan.ranks; };
-    const int ahead = std::min(forwards_ahead(plan, rank), count);
+    const int ahead = std::min(2 * (plan.ranks - 1 - rank) + (plan.interleave - 1) * plan.ranks, count);
     Schedule schedule;
     for (int k = 0; k < ahead; ++k) schedule.push_back({kForward, micro_batch(k), chunk(k)});
     for (int k = 0; k < count; ++k) {
@@ -33,15 +33,6 @@ class Interleaved final : public PipelineSchedule {
       schedule.push_back({kBackward, micro_batch(k), plan.interleave - 1 - chunk(k)});
     }
     return schedule;
-  }
-
-  int most_alive(const SchedulePlan& plan, int rank) const override {
-    return std::min(forwards_ahead(plan, rank) + 1, plan.interleave * plan.micro_batches);
-  }
-
- private:
-  static int forwards_ahead(const SchedulePlan& plan, int rank) {
-    return 2 * (plan.ranks - 1 - rank) + (plan.interleave - 1) * plan.ranks;
   }
 };
 

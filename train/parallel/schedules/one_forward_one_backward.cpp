@@ -28,10 +28,6 @@ class OneForwardOneBackward final : public PipelineSchedule {
     }
     return schedule;
   }
-
-  int most_alive(const SchedulePlan& plan, int rank) const override {
-    return std::min(plan.ranks - rank, plan.micro_batches);
-  }
 };
 
 const Registered<ScheduleKind> kOneForwardOneBackward{

@@ -40,10 +40,6 @@ class ZbV final : public PipelineSchedule {
     return order.first(plan.micro_batches);
   }
 
-  int most_alive(const SchedulePlan& plan, int rank) const override {
-    return std::min(2 * plan.ranks, plan.micro_batches + std::min(plan.micro_batches, rank + 1));
-  }
-
  private:
   /// Operations whose micro-batches follow one another, for each kind and chunk.
   class Order {

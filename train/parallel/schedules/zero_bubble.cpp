@@ -32,10 +32,6 @@ class ZeroBubble final : public PipelineSchedule {
       schedule.push_back({kWeightGradient, m});
     return schedule;
   }
-
-  int most_alive(const SchedulePlan& plan, int /*rank*/) const override {
-    return std::min(plan.ranks, plan.micro_batches);
-  }
 };
 
 const Registered<ScheduleKind> kZeroBubble{

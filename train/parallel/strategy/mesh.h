@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <vector>
 
+#include "core/spec.h"
 #include "loader/order/partition.h"
+#include "train/optimizers/clip.h"
 
 namespace penstock {
 
@@ -35,9 +37,9 @@ struct MeshRequest {
   int64_t batch_size = 0;  ///< Rows per step, over all ranks; 0: not known.
   int shards = 0;          ///< As Mesh::shards: a power of two that divides the batch.
   int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
-  std::string optimizer = {};  ///< As --optimizer says; "": not known.
-  std::string clip = {};       ///< As --clip-grad says; "": nothing is clipped.
-  int local_ranks = 0;         ///< Those of `ranks` that are on this machine; 0: not known.
+  std::optional<Spec> optimizer = {};  ///< What --optimizer says; none: it is not known.
+  ClipOptions clip = {};
+  int local_ranks = 0;  ///< Those of `ranks` that are on this machine; 0: not known.
 };
 
 namespace detail {

@@ -106,15 +106,13 @@ struct SchedulePlan {
 }  // namespace detail
 
 /// A schedule is a pure function of its plan. Its file draws it, with the bubble and the source. A contract test holds
-/// every registered one to this: each rank runs each of its micro-batches once, nothing comes before what it needs,
-/// no rank waits for ever, and most_alive() is what it says.
+/// every registered one to this: each rank runs each of its micro-batches once, nothing comes before what it needs, and
+/// no rank waits for ever.
 class PipelineSchedule {
  public:
   virtual ~PipelineSchedule() = default;
   /// In order, without Operation::recomputes, which is added by `plan.recompute`.
   virtual detail::Schedule operations(const detail::SchedulePlan& plan, int rank) const = 0;
-  /// The most micro-batches, of all chunks together, whose activations are alive at this rank without recomputation.
-  virtual int most_alive(const detail::SchedulePlan& plan, int rank) const = 0;
 };
 
 struct ScheduleTraits {

@@ -4,7 +4,6 @@
 #include <deque>
 #include <limits>
 
-#include "train/parallel/strategy/buckets.h"
 #include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock::detail {

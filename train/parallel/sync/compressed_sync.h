@@ -1,10 +1,8 @@
 // Compressed gradients: buckets that are summed over the ranks in fewer bytes than they have.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "train/parallel/strategy/buckets.h"
 #include "train/parallel/strategy/gradient_sync.h"

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
-#include "core/number_text.h"
 #include "core/text.h"
 #include "train/parallel/strategy/buckets.h"
 #include "train/parallel/sync/pending_collectives.h"

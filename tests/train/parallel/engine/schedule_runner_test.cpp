@@ -11,6 +11,7 @@
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/sync/backward_hooks.h"
 
 namespace penstock::detail {
@@ -119,10 +120,9 @@ TEST(ScheduleRunnerTest, NoMoreActivationsAreAliveThanTheScheduleSays) {
             one.strategy->step(one.part(samples, 8, 0));
             const bool is_split = schedule_traits(plan.name).splits_backward;
             const int of_halves = !is_split ? 1 : plan.name == "zb-v" ? 2 * comm.rank() + 1 : comm.rank() + 1;
-            EXPECT_EQ(one.strategy->most_alive(),
-                      recompute == "never"
-                          ? ScheduleRegistry::make(Spec("schedule", plan.name, {}))->most_alive(plan, comm.rank())
-                          : of_halves)
+            EXPECT_EQ(one.strategy->most_alive(), recompute == "never"
+                                                      ? most_alive(schedules_of(plan)[static_cast<size_t>(comm.rank())])
+                                                      : of_halves)
                 << keys << ", recompute " << recompute << ", rank " << comm.rank();
           },
           /*step_seconds=*/60, Network::kThreads);

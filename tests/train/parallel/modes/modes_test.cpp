@@ -224,7 +224,8 @@ TEST(ModesTest, AStepInBackwardHasTheBitsOfAStepAfterIt) {
 TEST(ModesTest, AStepInBackwardNeedsAnOptimizerThatGoesTensorByTensor) {
   const auto message = [&](const std::string& optimizer) {
     return message_of(ErrorKind::kConfig, [&] {
-      plan_of(parse_spec("mode", "ddp(step-in-backward=true)"), {.ranks = 2, .optimizer = optimizer});
+      plan_of(parse_spec("mode", "ddp(step-in-backward=true)"),
+              {.ranks = 2, .optimizer = parse_spec("optimizer", optimizer)});
     });
   };
   EXPECT_EQ(message("lamb(eps=0.1)"),

@@ -1,6 +1,7 @@
 // Schedules: what any of them must keep to.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <random>
@@ -30,8 +31,18 @@ SchedulePlan random_plan(std::mt19937& random, const std::string& name) {
   return plan;
 }
 
-int promised_alive(const SchedulePlan& plan, int rank) {
-  return ScheduleRegistry::make(Spec("schedule", plan.name, {}))->most_alive(plan, rank);
+/// What train/parallel/schedules says of the activations that are alive.
+int stated_alive(const SchedulePlan& plan, int rank) {
+  const auto& [name, ranks, micro_batches, interleave, recompute, takes_turns] = plan;
+  if (name == "gpipe") return micro_batches;
+  if (name == "1f1b") return std::min(ranks - rank, micro_batches);
+  if (name == "zero-bubble") return std::min(ranks, micro_batches);
+  if (name == "zb-v") return std::min(2 * ranks, micro_batches + std::min(micro_batches, rank + 1));
+  if (name == "dualpipe-v") return 2 * ranks + 1;
+  if (name == "interleaved")
+    return std::min(2 * (ranks - 1 - rank) + (interleave - 1) * ranks + 1, interleave * micro_batches);
+  ADD_FAILURE() << "nothing is stated of " << name;
+  return 0;
 }
 
 /// Ends of operations by kind, part of the model and micro-batch.
@@ -92,7 +103,7 @@ TEST(SchedulePropertiesTest, EveryOperationIsDoneOnceAfterWhatItNeedsAndWithinTh
       EXPECT_EQ(counts[Kind::kInputGradient], counts[Kind::kWeightGradient]);
       EXPECT_EQ(counts[Kind::kInputGradient] > 0, is_split);
       for (size_t rank = 0; rank < schedules.size(); ++rank) {
-        EXPECT_EQ(most_alive(schedules[rank]), promised_alive(plan, static_cast<int>(rank)));
+        EXPECT_EQ(most_alive(schedules[rank]), stated_alive(plan, static_cast<int>(rank)));
         for (const auto& [one, begin, end] : timeline.ranks[rank]) {
           const int part = placement.part_of(static_cast<int>(rank), one.chunk);
           for (const auto& needed :

@@ -55,9 +55,9 @@ const Registered<OptimizerKind> kUnsliced{"unsliced",
                                           {}};
 
 TEST(MeshTest, AnOptimizerOfWholeParametersGetsNoSlices) {
-  EXPECT_EQ(mesh("ddp", {.ranks = 2, .optimizer = "muon"}), (Mesh{.data = 2}));
+  EXPECT_EQ(mesh("ddp", {.ranks = 2, .optimizer = parse_spec("optimizer", "muon")}), (Mesh{.data = 2}));
   for (const std::string mode : {"zero(stage=2)", "pipeline(data=2,zero=1)"})
-    EXPECT_EQ(refusal(mode, {.ranks = 4, .optimizer = "muon"}),
+    EXPECT_EQ(refusal(mode, {.ranks = 4, .optimizer = parse_spec("optimizer", "muon")}),
               "--mode " + mode +
                   " with --optimizer muon, which needs whole parameters; expected a mode that does not "
                   "cut them into slices, such as ddp");
@@ -65,11 +65,13 @@ TEST(MeshTest, AnOptimizerOfWholeParametersGetsNoSlices) {
 
 TEST(MeshTest, SlicesAreExactForOptimizersThatTakePieces) {
   for (const std::string optimizer : {"adamw", "lamb"})
-    EXPECT_EQ(mesh("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = optimizer}),
-              (Mesh{.data = 2, .pipe = 2, .shards = 8}));
-  EXPECT_EQ(refusal("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = "unsliced"}),
-            "--mode pipeline: zero with --exact 8 and --optimizer unsliced, which gives pieces of parameters other "
-            "bits; expected no zero, or another optimizer");
+    EXPECT_EQ(
+        mesh("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = parse_spec("optimizer", optimizer)}),
+        (Mesh{.data = 2, .pipe = 2, .shards = 8}));
+  EXPECT_EQ(
+      refusal("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = parse_spec("optimizer", "unsliced")}),
+      "--mode pipeline: zero with --exact 8 and --optimizer unsliced, which gives pieces of parameters other "
+      "bits; expected no zero, or another optimizer");
 }
 
 TEST(MeshTest, DevicesAreThoseOfAMachinesRanks) {
