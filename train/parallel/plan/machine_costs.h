@@ -1,7 +1,7 @@
 // Machine costs: what a machine takes for the pieces of which every step is made, as measured there.
 //
 // Lives here: how long a step of a mode will take and how much memory its ranks will have, before it runs: what is
-// measured, which tasks a step consists of, and the simulation of them.
+// measured, which tasks a step consists of, and what their simulation (pipeline/task_times.h) says.
 // Not here: the schedules (schedules), and the closed formulas of a study (tools/train/study/predicted_step.h).
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "train/parallel/plan/task_times.h"
+#include "train/parallel/pipeline/task_times.h"
 #include "train/parallel/strategy/step_plan.h"
 
 namespace penstock::detail {
