@@ -2,7 +2,7 @@
 //
 // Lives here: how long a step of a mode will take and how much memory its ranks will have, before it runs: what is
 // measured, which tasks a step consists of, and what their simulation (pipeline/task_times.h) says.
-// Not here: the schedules (schedules), and the closed formulas of a study (tools/train/study/predicted_step.h).
+// Not here: the schedules (schedules), and what a study takes for a machine (tools/train/study/predicted_step.h).
 #pragma once
 
 #include <cstdint>
