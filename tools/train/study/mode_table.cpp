@@ -46,8 +46,8 @@ const RowResult* single_of(const std::vector<const RowResult*>& rows, const RowR
   return nullptr;
 }
 
-/// By the formula of the mode; none for `single` itself, without it, and where there is no formula. All rows make as
-/// many steps, so that totals are to each other as steps are.
+/// By the simulation of the mode; none for `single` itself, without it, and where there is no prediction. All rows make
+/// as many steps, so that totals are to each other as steps are.
 std::optional<double> predicted_total_s(const StudyResults& results, const RowResult* single, const RowResult& row) {
   if (single == nullptr || single == &row || single->step.total() <= 0) return std::nullopt;
   const auto step_ms = predicted_step_ms(row.row.mode, row.row.ranks, single->step, row.step, results.net);
@@ -116,8 +116,8 @@ void verify_modes(const StudyOptions& options, StudyResults& results) {
 Table mode_table(const StudyResults& results) {
   const auto rows = fastest_rows(results);
   Table table{{"mode", "ranks", "augment", "workers", "images/s", "speed-up over single", "peak memory of every rank",
-               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "total s", "formula s",
-               "formula error", "times"},
+               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "total s", "simulated s",
+               "simulation error", "times"},
               {}};
   for (const auto* row : rows) {
     const auto* single = single_of(rows, *row);
@@ -166,8 +166,8 @@ std::vector<std::string> mode_table_notes() {
              "first step is that of single. Same but for BatchNorm: in the runs of this study BatchNorm normalises by "
              "the rows of one rank, replica or micro-batch, so that accuracies may differ. Otherwise one that differs "
              "by little differs by the order of sums.")};
-  const auto formulas = prediction_notes();
-  notes.insert(notes.end(), formulas.begin(), formulas.end());
+  const auto more = prediction_notes();
+  notes.insert(notes.end(), more.begin(), more.end());
   return notes;
 }
 

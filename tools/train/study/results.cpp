@@ -64,13 +64,12 @@ StepParts step_parts(const std::vector<Json>& repeats, const StudyOptions& optio
   parts.other = phase("host_to_device") + phase("other");
   parts.threads = last.at("threads").get<double>();
   parts.cores = configuration.at("cores").get<double>();
-  parts.uses_cores = configuration.at("device") == "cpu" && options.train.emulation.learns();
+  parts.is_emulated = !options.train.emulation.learns();
+  parts.uses_cores = configuration.at("device") == "cpu" && !parts.is_emulated;
   if (last.contains("tensor_memory"))
     parts.parameter_bytes = last.at("tensor_memory").at("parameters").at("bytes").at(0).get<double>();
   parts.activation_bytes = last.value("activation_bytes", 0.0);
   if (last.contains("replicas")) parts.replicas = static_cast<int>(last.at("replicas").size());
-  if (last.contains("bubble")) parts.predicted_bubble = last.at("bubble").at("predicted").get<double>();
-  parts.micro_batches = last.value("micro_batches", 1);
   return parts;
 }
 

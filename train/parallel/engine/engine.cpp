@@ -195,8 +195,8 @@ void Engine::update(const std::vector<torch::Tensor>& gradients) {
 }
 
 std::vector<KindMemory> Engine::memory() const {
-  return measured_memory(part_, *sync_, update_->optimizer().state(), values(average_->tensors()),
-                         values(update_->rank_local_state().common), plan_.sharded, data_.world_size());
+  return measured_memory(plan_, part_, *sync_, update_->optimizer().state(), values(average_->tensors()),
+                         values(update_->rank_local_state().common));
 }
 
 torch::Tensor Engine::evaluate(DeviceBatch& batch) {

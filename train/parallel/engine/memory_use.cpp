@@ -2,60 +2,54 @@
 #include "train/parallel/engine/memory_use.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
-#include "core/text.h"
 #include "train/parallel/strategy/buckets.h"
+#include "train/parallel/strategy/memory_formula.h"
 #include "train/tensor/storage.h"
 
 namespace penstock::detail {
 namespace {
 
-int64_t total_bytes(const std::vector<torch::Tensor>& tensors) {
+double total_bytes(const std::vector<torch::Tensor>& tensors) {
   const auto bytes = bytes_of(tensors);
-  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}));
 }
 
-KindMemory kind_of(const char* kind, const std::vector<torch::Tensor>& held, int64_t peak_bytes) {
-  const int64_t bytes = storage_bytes(held);
-  return {.kind = kind, .bytes = bytes, .peak_bytes = std::max(bytes, peak_bytes)};
-}
-
-/// `factor` * `whole_bytes`, of which this rank has a slice or all.
-void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sharded, int ranks) {
-  memory.formula = concat(factor == 1 ? "" : concat(factor, " "), "phi", is_sharded ? concat(" / ", ranks) : "");
-  memory.formula_bytes = static_cast<double>(whole_bytes) * factor / (is_sharded ? ranks : 1);
-}
+struct Held {
+  std::vector<torch::Tensor> tensors = {};
+  int64_t peak_bytes = 0;  // of what is held for a part of a step alone
+};
 
 }  // namespace
 
-std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
+std::vector<KindMemory> measured_memory(const StepPlan& plan, const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const std::vector<torch::Tensor>& outer, const ShardedKinds& sharded,
-                                        int ranks) {
+                                        const std::vector<torch::Tensor>& outer) {
   const auto parameters = values(part.parameters()), trained = values(part.trained());
-  auto gradients = sync.buffers();
-  for (const auto& parameter : trained) gradients.push_back(parameter.grad());
-  std::vector<torch::Tensor> state;
-  for (const auto& slot : optimizer.slots) state.insert(state.end(), slot.tensors.begin(), slot.tensors.end());
-  auto stored = parameters;
+  std::map<std::string, Held> held{{"parameters", {.tensors = parameters}},
+                                   {"gradients", {.tensors = sync.buffers(), .peak_bytes = sync.peak_bytes()}},
+                                   {"average", {.tensors = average}},
+                                   {"outer", {.tensors = outer}}};
+  const auto add = [&](const char* kind, const std::vector<torch::Tensor>& tensors) {
+    auto& all = held[kind].tensors;
+    all.insert(all.end(), tensors.begin(), tensors.end());
+  };
   if (const auto* store = part.store()) {
-    const auto kept = store->tensors();
-    stored.insert(stored.end(), kept.begin(), kept.end());
+    add("parameters", store->tensors());
+    held["parameters"].peak_bytes = store->peak_bytes();
   }
-  std::vector<KindMemory> kinds{kind_of("parameters", stored, part.store() ? part.store()->peak_bytes() : 0),
-                                kind_of("gradients", gradients, sync.peak_bytes()), kind_of("optimizer", state, 0)};
-  add_formula(kinds[0], total_bytes(parameters), 1, sharded.parameters, ranks);
-  add_formula(kinds[1], total_bytes(trained), 1, sharded.gradients, ranks);
-  add_formula(kinds[2], total_bytes(trained), static_cast<int>(optimizer.slots.size()), sharded.optimizer, ranks);
-  if (!average.empty()) {
-    kinds.push_back(kind_of("average", average, 0));
-    add_formula(kinds.back(), total_bytes(parameters), 1, /*is_sharded=*/false, ranks);
-  }
-  if (!outer.empty()) {
-    kinds.push_back(kind_of("outer", outer, 0));
-    add_formula(kinds.back(), total_bytes(trained), static_cast<int>(outer.size() / trained.size()),
-                /*is_sharded=*/false, ranks);
+  for (const auto& parameter : trained) add("gradients", {parameter.grad()});
+  for (const auto& slot : optimizer.slots) add("optimizer", slot.tensors);
+  std::vector<KindMemory> kinds;
+  for (const auto& one : memory_formula(plan, static_cast<int>(optimizer.slots.size()), !average.empty())) {
+    const int64_t bytes = storage_bytes(held[one.kind].tensors);
+    kinds.push_back({.kind = one.kind,
+                     .bytes = bytes,
+                     .peak_bytes = std::max(bytes, held[one.kind].peak_bytes),
+                     .formula_bytes = one.bytes(total_bytes(parameters), total_bytes(trained)),
+                     .formula = one.text()});
   }
   return kinds;
 }

@@ -177,10 +177,12 @@ PartCost part_ms(const std::vector<BlockCost>& costs) {
 }
 
 PartCost part_bytes(const ModelFacts& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
-                    double beside) {
+                    const std::vector<KindFormula>& kinds) {
   std::vector<double> bytes(costs.size(), 0), activation_bytes;
-  for (const auto& parameter : model.parameters)
-    bytes[parameter.block] += (parameter.is_trained ? 1 + beside : 1) * static_cast<double>(parameter.bytes);
+  for (const auto& parameter : model.parameters) {
+    const auto all = static_cast<double>(parameter.bytes);
+    bytes[parameter.block] += kept_bytes(kinds, all, parameter.is_trained ? all : 0);
+  }
   for (const auto& cost : costs) activation_bytes.push_back(cost.activation_bytes);
   return [alive, lasting = part_sum(bytes), activations = part_sum(activation_bytes)](size_t part, BlockRange blocks) {
     return lasting(part, blocks) + alive[part] * activations(part, blocks);
@@ -188,12 +190,9 @@ PartCost part_bytes(const ModelFacts& model, const std::vector<BlockCost>& costs
 }
 
 PartCost stage_cost(const StepPlan& plan, const ModelFacts& model, const std::vector<BlockCost>& costs,
-                    size_t slot_count) {
+                    int slot_count) {
   if (plan.balance == Balance::kTime) return part_ms(costs);
-  const int copies = plan.mesh.data;
-  const double beside = 1.0 / (plan.sharded.gradients ? copies : 1) +
-                        static_cast<double>(slot_count) / (plan.sharded.optimizer ? copies : 1);
-  return part_bytes(model, costs, alive_of_parts(placed_schedules(plan)), beside);
+  return part_bytes(model, costs, alive_of_parts(placed_schedules(plan)), memory_formula(plan, slot_count));
 }
 
 MeasuredPlan measured(const StrategyContext& context, StepPlan plan) {
@@ -209,7 +208,7 @@ MeasuredPlan measured(const StrategyContext& context, StepPlan plan) {
   const int64_t joined = is_time && context.shards == 0 ? std::min(micro_batches, kMostMicroBatches) : 1;
   const auto costs = agreed_block_costs(context.comm, context.model, sizes, static_cast<int>(joined), context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
-  const auto cost = stage_cost(plan, facts_of(context.model), costs, optimizer->state().slots.size());
+  const auto cost = stage_cost(plan, facts_of(context.model), costs, static_cast<int>(optimizer->state().slots.size()));
   plan.stages = balanced(costs.size(), static_cast<size_t>(plan.stage_count()), cost);
   MeasuredPlan all{std::move(plan)};
   for (size_t part = 0; part < all.plan.stages.size(); ++part) {

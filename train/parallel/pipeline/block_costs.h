@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/comm/comm.h"
+#include "train/parallel/strategy/memory_formula.h"
 #include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 
@@ -40,16 +41,13 @@ std::vector<BlockCost> agreed_block_costs(Comm& comm, Model& model, const std::v
 PartCost part_ms(const std::vector<BlockCost>& costs);
 
 /// Bytes of a part, as the sum of
-///   - its parameters;
-///   - `beside` times its trained parameters: the gradient and the slots of the optimiser count 1 each, or the fraction
-///     of which the rank keeps a slice;
+///   - what is kept of `kinds` of tensors;
 ///   - the activations of the micro-batches that are alive at once, `alive` for each part.
 PartCost part_bytes(const ModelFacts& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
-                    double beside);
+                    const std::vector<KindFormula>& kinds);
 
 /// By the balance of the plan, which is time or memory. `slot_count`: of the optimiser.
-PartCost stage_cost(const StepPlan& plan, const ModelFacts& model, const std::vector<BlockCost>& costs,
-                    size_t slot_count);
+PartCost stage_cost(const StepPlan& plan, const ModelFacts& model, const std::vector<BlockCost>& costs, int slot_count);
 
 /// The plan with other stages, and what was measured of each, "12 ms" or "23.4 MB"; empty if nothing was.
 struct MeasuredPlan {

@@ -30,6 +30,11 @@ void mark_recomputed(Schedule& schedule, Recompute recompute) {
         !std::binary_search(kept.begin(), kept.end(), std::pair(operation.micro_batch, operation.chunk));
 }
 
+std::string text_of_operation(const Operation& operation) {
+  const char* const kind = operation.kind == kForward ? "F" : operation.kind == kWeightGradient ? "W" : "B";
+  return concat(kind, operation.micro_batch, ".", operation.chunk);
+}
+
 const ScheduleRegistry::Entry& entry_of(const std::string& name) {
   const auto& entries = ScheduleRegistry::entries();
   if (const auto found = entries.find(name); found != entries.end()) return found->second;
@@ -58,6 +63,19 @@ std::vector<Schedule> schedules_of(const SchedulePlan& plan) {
 Placement placement_of(const SchedulePlan& plan) {
   if (plan.name.empty()) return Placement();
   return entry_of(plan.name).traits.is_v ? Placement::v(plan.ranks) : Placement::loop(plan.ranks, plan.interleave);
+}
+
+void add_operations(const std::vector<Schedule>& ranks, const std::function<bool(size_t rank, size_t place)>& add) {
+  std::vector<size_t> next(ranks.size(), 0);
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      for (; next[rank] < ranks[rank].size() && add(rank, next[rank]); ++next[rank]) moves = true;
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    if (next[rank] < ranks[rank].size())
+      throw bug_error(
+          concat("schedule: rank ", rank, " waits for ever before ", text_of_operation(ranks[rank][next[rank]])));
 }
 
 int micro_batch_step(const StepPlan& plan) {

@@ -1,10 +1,11 @@
 // Rank schedules: the operations of all ranks of a pipeline, with the forwards that are run again.
 //
 // Lives here: what a pipeline needs: where the model is cut, what its stages cost, the messages between ranks,
-// backward in two halves, forwards that are run again.
+// backward in two halves, forwards that are run again; and when tasks that wait for each other begin and end.
 // Not here: the schedules themselves (schedules), and what runs their operations (engine/schedule_runner.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ std::vector<Schedule> schedules_of(const SchedulePlan& plan);
 
 /// Where such a schedule has the parts of the model. Throws as placed_schedules().
 Placement placement_of(const SchedulePlan& plan);
+
+/// Calls `add` for the operations of all ranks, each rank's in its order, in such an order of them all that each comes
+/// after what it needs. `add` returns false, and is called again later, if what the operation needs has not been added.
+/// Throws bug_error for an operation whose needs never are.
+void add_operations(const std::vector<Schedule>& ranks, const std::function<bool(size_t rank, size_t place)>& add);
 
 /// What the micro-batches of the plan must be a multiple of; 0: their number is fixed.
 int micro_batch_step(const StepPlan& plan);

@@ -1,94 +1,22 @@
-// Timeline: simulation.
+// Timeline: operations as tasks of one stream per rank.
 #include "train/parallel/pipeline/timeline.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "train/parallel/pipeline/task_times.h"
 
 namespace penstock::detail {
 namespace {
 
 using enum Operation::Kind;
 
-int64_t cost_of(const Operation& operation) {
-  return (operation.kind == kBackward ? 2 : 1) + (operation.kind != kForward && operation.recomputes ? 1 : 0);
+/// A task that takes as long as it takes, whatever the others do.
+Task unit_task(size_t rank, double units, std::vector<size_t> after = {}) {
+  return {.stream = rank, .work = Work::of(units), .cores = 0, .after = std::move(after)};
 }
-
-std::string text_of(const Operation& operation) {
-  return concat(operation.kind == kForward          ? "F"
-                : operation.kind == kWeightGradient ? "W"
-                                                    : "B",
-                operation.micro_batch, ".", operation.chunk);
-}
-
-class Simulation {
- public:
-  Simulation(const std::vector<Schedule>& schedules, const Placement& placement)
-      : schedules_(schedules), placement_(placement), next_(schedules.size(), 0) {
-    for (const auto& schedule : schedules)
-      for (const auto& operation : schedule) micro_batches_ = std::max(micro_batches_, operation.micro_batch + 1);
-    const auto count = static_cast<size_t>(micro_batches_) * static_cast<size_t>(placement.part_count());
-    for (auto* ends : {&forward_, &backward_}) ends->assign(count, kNotYet);
-    timeline_.ranks.resize(schedules.size());
-  }
-
-  Timeline run() {
-    for (bool moves = true; moves;) {
-      moves = false;
-      for (size_t rank = 0; rank < schedules_.size(); ++rank)
-        while (advance(rank)) moves = true;
-    }
-    for (size_t rank = 0; rank < schedules_.size(); ++rank)
-      if (next_[rank] < schedules_[rank].size())
-        throw bug_error(
-            concat("schedule: rank ", rank, " waits for ever before ", text_of(schedules_[rank][next_[rank]])));
-    return std::move(timeline_);
-  }
-
- private:
-  static constexpr int64_t kNotYet = -1;
-
-  /// Does the next operation of a rank, if it can begin.
-  bool advance(size_t rank) {
-    if (next_[rank] == schedules_[rank].size()) return false;
-    const Operation& operation = schedules_[rank][next_[rank]];
-    const int part = placement_.part_of(static_cast<int>(rank), operation.chunk);
-    const int64_t there = ready_at(operation, part);
-    if (there == kNotYet) return false;
-    auto& done = timeline_.ranks[rank];
-    const int64_t cost = cost_of(operation);
-    // What is needed is needed after the forward that is run again.
-    const int64_t early = operation.kind != kForward && operation.recomputes ? 1 : 0;
-    const int64_t begin = std::max(done.empty() ? 0 : done.back().end, there - early);
-    done.push_back({operation, begin, begin + cost});
-    timeline_.end = std::max(timeline_.end, begin + cost);
-    if (operation.kind != kWeightGradient)
-      (operation.kind == kForward ? forward_ : backward_)[index(part, operation.micro_batch)] = begin + cost;
-    ++next_[rank];
-    return true;
-  }
-
-  /// When what the operation needs is there; kNotYet as long as that is not known.
-  int64_t ready_at(const Operation& operation, int part) const {
-    const int m = operation.micro_batch, parts = placement_.part_count();
-    if (operation.kind == kForward) return part == 0 ? 0 : forward_[index(part - 1, m)];
-    const auto& own = operation.kind == kWeightGradient ? backward_ : forward_;
-    if (own[index(part, m)] == kNotYet) return kNotYet;
-    return operation.kind == kWeightGradient || part == parts - 1 ? own[index(part, m)] : backward_[index(part + 1, m)];
-  }
-
-  size_t index(int part, int micro_batch) const {
-    return static_cast<size_t>(part) * static_cast<size_t>(micro_batches_) + static_cast<size_t>(micro_batch);
-  }
-
-  const std::vector<Schedule>& schedules_;
-  const Placement& placement_;
-  std::vector<size_t> next_;  // one entry per rank
-  int micro_batches_ = 0;
-  std::vector<int64_t> forward_, backward_;  // ends, by part and micro-batch
-  Timeline timeline_;
-};
 
 }  // namespace
 
@@ -101,7 +29,41 @@ double Timeline::bubble() const {
 }
 
 Timeline simulate(const std::vector<Schedule>& ranks, const Placement& placement) {
-  return Simulation(ranks, placement).run();
+  const int last_part = placement.part_count() - 1;
+  std::vector<Task> tasks;
+  std::vector<std::vector<size_t>> numbers(ranks.size());  // of the operations' tasks
+  std::map<std::tuple<bool, int, int>, size_t> made_by;    // outputs (true) and gradients by part and micro-batch
+  add_operations(ranks, [&](size_t rank, size_t place) {
+    const Operation& one = ranks[rank][place];
+    const int part = placement.part_of(static_cast<int>(rank), one.chunk);
+    std::vector<size_t> after;
+    const auto is_there = [&](bool is_output, int of) {
+      const auto found = made_by.find({is_output, of, one.micro_batch});
+      if (found != made_by.end()) after.push_back(found->second);
+      return found != made_by.end();
+    };
+    if (one.kind == kForward          ? part > 0 && !is_there(true, part - 1)
+        : one.kind == kWeightGradient ? !is_there(false, part)
+                                      : !is_there(true, part) || (part < last_part && !is_there(false, part + 1)))
+      return false;
+    if (one.recomputes && one.kind != kForward) tasks.push_back(unit_task(rank, 1));
+    tasks.push_back(unit_task(rank, one.kind == kBackward ? 2 : 1, std::move(after)));
+    numbers[rank].push_back(tasks.size() - 1);
+    if (one.kind != kWeightGradient) made_by[{one.kind == kForward, part, one.micro_batch}] = tasks.size() - 1;
+    return true;
+  });
+  const auto times = run_tasks(tasks, /*cores=*/1);
+  Timeline timeline{.ranks = std::vector<std::vector<TimedOperation>>(ranks.size())};
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    for (size_t place = 0; place < ranks[rank].size(); ++place) {
+      const Operation& one = ranks[rank][place];
+      const auto& [begin, end] = times[numbers[rank][place]];
+      // A forward is run again as late as it can be, so that its activations live as short as they can.
+      const int64_t again = one.recomputes && one.kind != kForward ? 1 : 0;
+      timeline.ranks[rank].push_back({one, std::llround(begin) - again, std::llround(end)});
+      timeline.end = std::max(timeline.end, timeline.ranks[rank].back().end);
+    }
+  return timeline;
 }
 
 }  // namespace penstock::detail

@@ -1,15 +1,15 @@
 // Machine costs: what a machine takes for the pieces of which every step is made, as measured there.
 //
 // Lives here: how long a step of a mode will take and how much memory its ranks will have, before it runs: what is
-// measured, which tasks a step consists of, and the simulation of them.
-// Not here: the schedules (schedules), and the closed formulas of a study (tools/train/study/predicted_step.h).
+// measured, which tasks a step consists of, and what their simulation (pipeline/task_times.h) says.
+// Not here: the schedules (schedules), and what a study takes for a machine (tools/train/study/predicted_step.h).
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "train/parallel/plan/task_times.h"
+#include "train/parallel/pipeline/task_times.h"
 #include "train/parallel/strategy/step_plan.h"
 
 namespace penstock::detail {

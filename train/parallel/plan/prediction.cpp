@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "train/parallel/plan/step_tasks.h"
+#include "train/parallel/strategy/buckets.h"
+#include "train/parallel/strategy/memory_formula.h"
 
 namespace penstock::detail {
 namespace {
@@ -63,11 +65,9 @@ class RankMemory {
     const double copies = shape_.plan.mesh.data, replicas = shape_.plan.mesh.replicas;
     const double all = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/false);
     const double trained = held_bytes(shape_, pipe_rank_, parameters_, /*only_trained=*/true);
-    if (shape_.plan.sharded.stage() == 3)
-      return (all + trained) / copies + units_at_once() + (learns ? planned_.optimizer_slots * trained / copies : 0);
-    const double gradients =
-        shape_.plan.sharded.stage() == 2 ? trained / copies + std::min(trained, 2.0 * (25 << 20)) : trained;
-    const double slots = planned_.optimizer_slots * trained / (shape_.plan.sharded.stage() > 0 ? copies : 1);
+    const double kept = kept_bytes(memory_formula(shape_.plan, learns ? planned_.optimizer_slots : 0), all, trained);
+    if (shape_.plan.sharded.parameters) return kept + units_at_once();
+    const double whole_gradients = shape_.plan.sharded.gradients ? std::min(trained, 2.0 * kBucketBytes) : 0;
     // A rank touches its slice of all others' gradients, and Linux counts these pages for each process.
     const auto& compression = shape_.plan.compression.name;
     const bool maps_others = costs_.shares_memory && copies > 1 && shape_.plan.sharded.stage() != 2;
@@ -76,8 +76,7 @@ class RankMemory {
     // What stands for the gradients, or what earlier steps have left out of them; and the gradients as they are, in
     // steps that measure the error.
     const double beside = compression.empty() ? 0 : trained + (compression == "fp16" ? trained / 2 : trained);
-    const double outer = shape_.outer_slots() * trained;
-    return all + gradients * replicas + beside + (learns ? slots : 0) + mapped + outer;
+    return kept + whole_gradients + (replicas - 1) * trained + beside + mapped;
   }
 
   /// Bytes of the units that zero(stage=3) holds whole: two neighbours, and the gradients of two that are being sent.

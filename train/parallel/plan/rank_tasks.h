@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "train/parallel/pipeline/task_times.h"
 #include "train/parallel/plan/machine_costs.h"
 #include "train/parallel/plan/step_shape.h"
-#include "train/parallel/plan/task_times.h"
 
 namespace penstock::detail {
 

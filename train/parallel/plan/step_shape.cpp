@@ -26,8 +26,7 @@ std::vector<BlockCost> costs_of(const MachineCosts& costs, const StepShape& shap
 /// As measured() would cut it.
 std::vector<BlockRange> measured_stages(const PlannedMode& planned, const ModelFacts& model, const StepShape& shape,
                                         const MachineCosts& costs) {
-  const auto cost = stage_cost(shape.plan, model, costs_of(costs, shape, planned.threads),
-                               static_cast<size_t>(planned.optimizer_slots));
+  const auto cost = stage_cost(shape.plan, model, costs_of(costs, shape, planned.threads), planned.optimizer_slots);
   return balanced(model.blocks.size(), static_cast<size_t>(shape.plan.stage_count()), cost);
 }
 
@@ -58,11 +57,6 @@ Sent sent_bytes(const Compression& compression, const ParameterFacts& parameter)
 int StepShape::local_steps() const {
   constexpr int kMost = 1000;  // a meeting in more steps is less than can be measured
   return plan.local ? std::min(plan.local->count, kMost) : 0;
-}
-
-int StepShape::outer_slots() const {
-  if (!plan.local) return 0;
-  return plan.local->is_nesterov ? 2 : plan.local->takes_mean() ? 0 : 1;
 }
 
 PassKind StepShape::pass_kind(int threads) const {

@@ -34,8 +34,6 @@ struct StepShape {
   bool in_lockstep() const { return syncs() || plan.sharded.parameters; }
   /// That ranks take alone before they meet, as far as it counts; 0: they sum every gradient.
   int local_steps() const;
-  /// Of the optimiser by which they meet; each has the bytes of the parameters.
-  int outer_slots() const;
   /// What a pass of this step needs to have measured, where a rank has `threads` threads for all its replicas.
   PassKind pass_kind(int threads) const;
 };

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/plan/lockstep_pass.h"
 #include "train/parallel/plan/update_tasks.h"
 
@@ -40,7 +41,10 @@ class StepBuilder {
     activations_.clear();
     last_gradient_.assign(static_cast<size_t>(rank_count()), std::nullopt);
     pending_.assign(static_cast<size_t>(rank_count()), {});
-    add_operations();
+    for (int copy = 0; copy < shape_.plan.mesh.data; ++copy)
+      add_operations(shape_.placed.ranks, [&](size_t rank, size_t place) {
+        return add_operation(shape_.plan.mesh.rank(copy, static_cast<int>(rank)), place);
+      });
     vote(add_update(tasks_, {.pending = pending_, .meets = meets}));
   }
 
@@ -74,18 +78,6 @@ class StepBuilder {
     }
     taken.push_back(tasks_.wait_for(rank, made));
     return {};
-  }
-
-  /// Operations of all ranks, each rank's in its order; whatever they need is added before them.
-  void add_operations() {
-    std::vector<size_t> next(static_cast<size_t>(rank_count()), 0);
-    for (bool moves = true; moves;) {
-      moves = false;
-      for (int rank = 0; rank < rank_count(); ++rank) {
-        auto& place = next[static_cast<size_t>(rank)];
-        while (place < schedule_of(rank).size() && add_operation(rank, place)) ++place, moves = true;
-      }
-    }
   }
 
   /// No later operation adds to the gradients of the same part.

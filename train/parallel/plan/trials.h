@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 #include "train/comm/comm.h"
-#include "train/parallel/plan/task_times.h"
+#include "train/parallel/pipeline/task_times.h"
 
 namespace penstock::detail {
 

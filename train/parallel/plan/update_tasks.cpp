@@ -104,7 +104,7 @@ class UpdateTasks {
       summed.insert(summed.end(), sum.begin(), sum.end());
     }
     for (const int rank : ranks)
-      ends_[static_cast<size_t>(rank)] = tasks_.compute(rank, moved * (1.0 + shape_.outer_slots()), summed);
+      ends_[static_cast<size_t>(rank)] = tasks_.compute(rank, moved * (1.0 + shape_.plan.local->slots()), summed);
   }
 
   RankTasks& tasks_;

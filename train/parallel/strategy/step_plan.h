@@ -30,6 +30,8 @@ struct LocalSteps {
 
   /// Ranks go on from the mean of their parameters, and need nothing else.
   bool takes_mean() const { return !is_nesterov && rate == 1; }
+  /// Tensors that the outer optimiser keeps for each parameter.
+  int slots() const { return is_nesterov ? 2 : takes_mean() ? 0 : 1; }
   bool operator==(const LocalSteps&) const = default;
 };
 

@@ -86,11 +86,12 @@ TEST(BlockCostsTest, APartHasItsStateOnceAndItsActivationsAsOftenAsTheyAreAlive)
   const auto model = make("mlp(hidden=8)", {.channels = 1, .height = 2, .width = 2, .classes = 3});
   const std::vector<BlockCost> costs{{1, 1000}, {1, 10}};
   const double first = 4 * (4 * 8 + 8), second = 4 * (8 * 3 + 3);
-  const auto bytes = part_bytes(facts_of(*model), costs, {3, 2}, /*beside=*/2);
+  const auto bytes = part_bytes(facts_of(*model), costs, {3, 2}, memory_formula(StepPlan(), /*optimizer_slots=*/1));
   EXPECT_EQ(bytes(0, {0, 1}), 3 * first + 3 * 1000);  // parameters, gradients, momentum
   EXPECT_EQ(bytes(1, {0, 2}), 3 * (first + second) + 2 * 1010);
   model->freeze("fc1");
-  EXPECT_EQ(part_bytes(facts_of(*model), costs, {3, 2}, 3)(0, {0, 2}), first + 4 * second + 3 * 1010);
+  EXPECT_EQ(part_bytes(facts_of(*model), costs, {3, 2}, memory_formula(StepPlan(), 2))(0, {0, 2}),
+            first + 4 * second + 3 * 1010);
 }
 
 TEST(BlockCostsTest, NothingIsChangedByMeasuring) {
@@ -132,7 +133,8 @@ TEST(BlockCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
   const auto costs = measure({8, 3, 64, 64}, *model);
   for (const auto& cost : costs) EXPECT_GT(cost.ms, 0);
   EXPECT_LT(cuts(balanced(10, 2, part_sum(activation_bytes(costs)))).front(), 4U);  // large maps, few channels
-  EXPECT_LT(cuts(balanced(10, 2, part_bytes(facts_of(*model), costs, {2, 1}, 2))).front(), 8U);
+  EXPECT_LT(cuts(balanced(10, 2, part_bytes(facts_of(*model), costs, {2, 1}, memory_formula(StepPlan(), 1)))).front(),
+            8U);
   EXPECT_LT(cuts(balanced(10, 2, part_ms(costs))).front(), 8U);
 }
 

@@ -1,5 +1,5 @@
 // Task times: a simulation from event to event, between which nothing changes.
-#include "train/parallel/plan/task_times.h"
+#include "train/parallel/pipeline/task_times.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/parallel/plan/core_queues.h"
+#include "train/parallel/pipeline/core_queues.h"
 
 namespace penstock::detail {
 namespace {

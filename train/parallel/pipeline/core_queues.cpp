@@ -1,5 +1,5 @@
 // Core queues: the rules of Linux' scheduler for threads that wake up and cores that become idle.
-#include "train/parallel/plan/core_queues.h"
+#include "train/parallel/pipeline/core_queues.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Task times: literally, on cases that one can work out on paper.
-#include "train/parallel/plan/task_times.h"
+#include "train/parallel/pipeline/task_times.h"
 
 #include <gmock/gmock.h>
 

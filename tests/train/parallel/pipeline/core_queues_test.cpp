@@ -1,5 +1,5 @@
 // Core queues: who runs where, on cases that one can work out on paper.
-#include "train/parallel/plan/core_queues.h"
+#include "train/parallel/pipeline/core_queues.h"
 
 #include <gtest/gtest.h>
 
