@@ -273,8 +273,8 @@ def test_a_mode_that_is_its_plan_runs_and_is_predicted_drawn_emulated_verified_a
     for use in memory.values():
         assert use["bytes"] == use["formula_bytes"] and use["bytes"][0] == use["bytes"][2] > use["bytes"][1], use
     run(*paired, "--nproc", 2, "--emulate-step", "40ms", "--out", tmp_path / "emulated")
-    bubble = json.loads((tmp_path / "emulated/summary.json").read_text())["bubble"]
-    assert bubble["predicted"] == 0.2 and bubble["measured"] > 0.15, bubble
+    emulated = json.loads((tmp_path / "emulated/summary.json").read_text())
+    assert emulated["emulated"] and emulated["bubble"]["predicted"] == 0.2 and 0 < emulated["bubble"]["measured"] < 1, emulated
     drawn = run(*train, *lenet, "--mode", "pairs", "--nproc", 2, "--print-schedule")
     assert "rank 0  F0 F1 .  .  .  B1 =  B0 =\n" in drawn, drawn
     verified = run(train[0], "verify-modes", "--plugin", plugin.parent / "libtraining.so", "--modes", "pairs", *lenet[:2],
