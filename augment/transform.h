@@ -97,9 +97,10 @@ std::string deterministic_part(const std::string& spec_list);
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// after `erase` or `aug-mix`, `rgb` after what is not geometry, one of colour for rasters (pixels.h), geometry other than flips after a border of
-/// copies, more colour steps than a plan holds, two `normalize`, two `mixup`, two `cutmix`, and two that exclude each
-/// other. Thread-safety: immutable after construction; plan() may be called from many threads.
+/// after `erase` or `aug-mix`, `rgb` after what is not geometry, one of colour for rasters (pixels.h), geometry other
+/// than flips after a border of copies, more colour steps than a plan holds, two `normalize`, two `mixup`, two
+/// `cutmix`, and two that exclude each other. Thread-safety: immutable after construction; plan() may be called from
+/// many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
