@@ -165,7 +165,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"train/parallel/plan"},
       {"train/feed", "train/checkpoint", "train/verify"},
       {"train/loop", "train/resident"},
-      {"train/run"},
+      {"train/run", "train/cuda"},
       {"tools"},
       {"tools/loadbench", "tools/shardprep", "tools/train/flags"},
       {"tools/train/plan", "tools/train/study", "tools/train/verify"},

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/tensor/cuda_library.h"
 
 namespace penstock {
 namespace {
@@ -32,6 +33,7 @@ NoDevice no_device() {
   int count = 0;
   if (const auto error = cudaGetDeviceCount(&count); error != cudaSuccess && error != cudaErrorNoDevice)
     why.error = cudaGetErrorString(error);
+  if (!cuda_library_problem().empty()) why.error = cuda_library_problem();
   cudaGetLastError();  // otherwise the next call of the run time would find it
 #endif
   return why;
