@@ -33,7 +33,7 @@ NoDevice no_device() {
   int count = 0;
   if (const auto error = cudaGetDeviceCount(&count); error != cudaSuccess && error != cudaErrorNoDevice)
     why.error = cudaGetErrorString(error);
-  if (!cuda_library_problem().empty()) why.error = cuda_library_problem();
+  why.library_problem = cuda_library_problem();
   cudaGetLastError();  // otherwise the next call of the run time would find it
 #endif
   return why;
@@ -41,6 +41,7 @@ NoDevice no_device() {
 
 std::string no_device_text(const NoDevice& why) {
   if (why.runtime == 0) return "this LibTorch is without CUDA";
+  if (!why.library_problem.empty()) return why.library_problem;
   if (why.driver == 0) return "there is no NVIDIA driver";
   if (why.driver < why.runtime)
     return concat("the NVIDIA driver is for CUDA ", cuda_version(why.driver), ", older than LibTorch's ",
