@@ -36,7 +36,7 @@ def copy_programs(source, folder):
         libraries.update(needed_libraries(source.program(name)))
         strip(source.program(name), folder / "bin" / name)
     # Programs open it where there is a driver: the dynamic linker does not name it.
-    of_cuda = source.program("train").resolve().parent.parent / "lib/libpenstock_cuda.so"
+    of_cuda = pathlib.Path(source.program("train")).resolve().parent.parent / "lib/libpenstock_cuda.so"
     if of_cuda.is_file():
         libraries[of_cuda.name] = of_cuda
     for name, path in libraries.items():
