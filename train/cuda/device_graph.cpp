@@ -1,4 +1,7 @@
 // NativeCudaGraph: at::cuda::CUDAGraph as a CudaGraph.
+//
+// Lives here: what uses libtorch_cuda by name, in a library of its own that is loaded where there is a driver.
+// Not here: kernels (loader/device, train/resident), and all else that asks CUDA's run time alone.
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
