@@ -58,7 +58,7 @@ nb::bytes paths(const OpenDataset& self) {
       dataset.check_read(index);
     }
   }
-  return {all.data(), all.size()};
+  return nb::bytes(all.data(), all.size());
 }
 
 /// The values of a field of these samples, one after the other, and where each begins, as bytes of int64; the last
