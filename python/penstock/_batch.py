@@ -1,7 +1,7 @@
 """Batch: what a step of a Loader gives."""
-from typing import Any, Dict, List, Optional, Tuple
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from penstock._dataset import Dataset
 from penstock._device import Copy
 from penstock._native import Arrays
 from penstock._native import Batch as NativeBatch
@@ -11,8 +11,8 @@ class _Columns:
     """The arrays of a batch by name: in the loader's memory (`native`), or where they were copied to (`held`)."""
 
     def __init__(self, facts: Tuple[int, int, int, int], native: Optional[NativeBatch], arrays: Optional[Arrays],
-                 held: Dict[str, Any], dataset: Optional[Dataset]) -> None:
-        self.dataset = dataset
+                 held: Dict[str, Any], loader: Optional[Callable[[], Any]]) -> None:
+        self.loader = loader  # a weak reference, since a batch may outlive its loader; None: a copy by pickle or deepcopy
         self.epoch, self.index, self.count, self.global_count = facts
         self._native, self._arrays, self.held = native, arrays, held
 
@@ -34,7 +34,7 @@ class _Columns:
         return self.epoch, self.index, self.count, self.global_count
 
     def on_device(self, held: Dict[str, Any]) -> "_Columns":
-        return _Columns(self.facts(), self._native, self._arrays, held, self.dataset)
+        return _Columns(self.facts(), self._native, self._arrays, held, self.loader)
 
 
 class Batch(tuple):
@@ -73,12 +73,14 @@ class Batch(tuple):
     @property
     def paths(self) -> List[str]:
         """The paths of the samples in the source's folder: `loader.dataset.paths` of `indices`. All shards of far data are fetched
-        for it, once. A batch that was pickled or deep-copied knows no data set: AttributeError."""
-        dataset = self._columns.dataset
-        if dataset is None:
-            raise AttributeError("batch: paths is of the data set, which a copy by pickle or deepcopy does not know; expected "
-                                 "loader.dataset.paths, by batch.indices")
-        return [dataset.paths[index] for index in self.indices.tolist()]
+        for it, once. AttributeError for a copy by pickle or deepcopy, and for a batch that has outlived its loader."""
+        weak = self._columns.loader
+        loader = None if weak is None else weak()
+        if loader is None:
+            raise AttributeError("batch: paths are those of the loader, which is gone, or unknown to a copy by pickle or deepcopy; "
+                                 "expected loader.dataset.paths, by batch.indices")
+        paths = loader.dataset.paths
+        return [paths[index] for index in self.indices.tolist()]
 
     @property
     def weights(self) -> Any:
@@ -136,7 +138,7 @@ class Batch(tuple):
         if self._source is None:
             return Batch(map(moved, self))
         held = {name: array if name in ("ids", "indices") else moved(array) for name, array in self._held().items()}
-        return _held_batch(held, self._source.facts(), self._source.dataset)
+        return _held_batch(held, self._source.facts(), self._source.loader)
 
     def __reduce__(self) -> Tuple[Any, ...]:
         if self._source is None:
@@ -154,10 +156,10 @@ class Batch(tuple):
         return self._source
 
 
-def made_batch(made: Tuple[Any, Any, NativeBatch], arrays: Arrays, dataset: Dataset) -> Batch:
+def made_batch(made: Tuple[Any, Any, NativeBatch], arrays: Arrays, loader: Any) -> Batch:
     native = made[2]
     batch = Batch(made[:2])
-    batch._source = _Columns((native.epoch, native.index, native.count, native.global_count), native, arrays, {}, dataset)
+    batch._source = _Columns((native.epoch, native.index, native.count, native.global_count), native, arrays, {}, weakref.ref(loader))
     return batch
 
 
@@ -167,7 +169,8 @@ def on_device(copy: Copy) -> Batch:
     return batch
 
 
-def _held_batch(columns: Dict[str, Any], facts: Tuple[int, int, int, int], dataset: Optional[Dataset] = None) -> Batch:
+def _held_batch(columns: Dict[str, Any], facts: Tuple[int, int, int, int],
+                loader: Optional[Callable[[], Any]] = None) -> Batch:
     batch = Batch((columns["images"], columns["labels"]))
-    batch._source = _Columns(facts, None, None, columns, dataset)
+    batch._source = _Columns(facts, None, None, columns, loader)
     return batch

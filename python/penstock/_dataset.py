@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple
 from penstock import _native
 from penstock._arguments import absolute, folders, open_data, shown, text, whole
 from penstock._fields import column_of, value_of
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, CorruptError
 
 # Attributes of torchvision's data sets, and what stands here in their place.
 _OF_TORCHVISION = {
@@ -140,6 +140,8 @@ class Dataset:
     def paths(self) -> List[str]:
         """The path of each sample in the source's folder, or "". Far data are fetched as for `ids`."""
         stored = self._native.paths().decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if len(stored) != self._native.size:
+            raise CorruptError(f"{shown(self.folder)}: {len(stored)} paths of {self._native.size} samples; expected paths without NUL")
         return stored if self._chosen is None else [stored[index] for index in self._chosen]
 
     @property

@@ -311,3 +311,12 @@ def test_paths_and_fields_are_read_without_a_picture(tmp_path):
             assert batch.paths == [data[index].path for index in batch.indices.tolist()] == batch.to("cpu").paths
     with pytest.raises(AttributeError, match="expected loader.dataset.paths, by batch.indices"):
         copy.deepcopy(batch).paths
+    del loader
+    with pytest.raises(AttributeError, match="expected loader.dataset.paths, by batch.indices"):
+        batch.paths
+
+
+def test_an_epoch_does_not_open_the_data_set_again(pictures):
+    loader = penstock.Loader(pictures, batch_size=24, augment="resize(height=8,width=8)")
+    batch = next(iter(loader))
+    assert loader._dataset is None and len(batch.paths) == 24 and loader._dataset is not None

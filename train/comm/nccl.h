@@ -10,7 +10,8 @@ namespace penstock::detail {
 using NcclMaker = c10::intrusive_ptr<c10d::Backend>(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size,
                                                     std::chrono::seconds timeout);
 
-/// libpenstock_cuda.so says it when it is loaded (train/tensor/cuda_library.h); null: nobody does.
+/// libpenstock_cuda.so says it when it is loaded, before main() (train/tensor/cuda_library.h). Until then nobody makes
+/// NCCL's backend. A maker throws as c10d's constructor does.
 void set_nccl_maker(NcclMaker* maker);
 
 }  // namespace penstock::detail
