@@ -36,10 +36,10 @@ class SampleFeeder final : public Feeder {
 /// What an evaluation by `loss` says of a model with so many outputs: samples, loss, scores, and scores of classes, -1
 /// for a class without samples.
 inline std::vector<double> scores_of(const StrategyHarness& trainee, Comm& comm, const Samples& samples,
-                                     const Loss& loss, int64_t output_count, int shards) {
+                                     const Loss& loss, int64_t output_count, int micro_shards) {
   SampleFeeder feeder(trainee, samples);
-  const auto evaluation =
-      *evaluate(*trainee.strategy, comm, feeder, loss, output_count, torch::kCPU, 0, {}, TestViews::kFlip, shards);
+  const auto evaluation = *evaluate(*trainee.strategy, comm, feeder, loss, output_count, torch::kCPU, 0, {},
+                                    TestViews::kFlip, micro_shards);
   std::vector<double> said{static_cast<double>(evaluation.sample_count), evaluation.loss};
   for (const auto& score : evaluation.scores) said.push_back(score.value);
   for (const auto& score : evaluation.class_scores) said.push_back(score.value_or(-1));

@@ -16,10 +16,10 @@ int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks) {
   return std::clamp<int64_t>(kPixels / pixels, 1, std::clamp<int64_t>((samples + ranks - 1) / ranks, 1, kMost));
 }
 
-int64_t eval_batch(int64_t pixels, int64_t samples, int64_t ranks, int shards, int64_t batch_size) {
-  if (shards == 0) return std::max(batch_size, eval_rows(pixels, samples, ranks) * ranks);
+int64_t eval_batch(int64_t pixels, int64_t samples, int64_t ranks, int micro_shards, int64_t batch_size) {
+  if (micro_shards == 0) return std::max(batch_size, eval_rows(pixels, samples, ranks) * ranks);
   const int64_t least = std::max(batch_size, eval_rows(pixels, samples, /*ranks=*/1));
-  return (least + shards - 1) / shards * shards;
+  return (least + micro_shards - 1) / micro_shards * micro_shards;
 }
 
 std::string Score::key() const {
@@ -167,11 +167,11 @@ class Counter {
 
 std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
                                    int64_t output_count, const torch::Device& device, int64_t pass,
-                                   const EvaluationCalls& calls, TestViews views, int shards) {
+                                   const EvaluationCalls& calls, TestViews views, int micro_shards) {
   at::NoGradGuard no_grad;
   const auto metric = loss.metric(output_count);
-  const int copies = shards > 0 ? strategy.data_world_size() : comm.world_size();
-  Counter counter(loss, *metric, comm, copies, shards > 0 ? shards / copies : 1, device);
+  const int copies = micro_shards > 0 ? strategy.data_world_size() : comm.world_size();
+  Counter counter(loss, *metric, comm, copies, micro_shards > 0 ? micro_shards / copies : 1, device);
   feeder.start_epoch(pass, 0);
   while (auto batch = feeder.next()) {
     if (calls.goes_on && !calls.goes_on()) return std::nullopt;

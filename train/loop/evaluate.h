@@ -46,9 +46,9 @@ void add_scores_of_weights(const Evaluation& evaluation, std::vector<std::pair<s
 /// Rows per rank in a batch of an evaluation, if `-b` asks for no more: small pictures fill a processor only in large
 /// batches. 256 of 64 x 64 pixels or less, 20 of 224 x 224; never more than there are samples for a rank.
 int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks);
-/// The rows of such a batch over all ranks, at least `-b`. With `shards` (--exact) it does not depend on the number of
-/// ranks, and is a multiple of the shards.
-int64_t eval_batch(int64_t pixels, int64_t samples, int64_t ranks, int shards, int64_t batch_size);
+/// The rows of such a batch over all ranks, at least `-b`. With `micro_shards` (--exact) it does not depend on the
+/// number of ranks, and is a multiple of the shards.
+int64_t eval_batch(int64_t pixels, int64_t samples, int64_t ranks, int micro_shards, int64_t batch_size);
 
 /// What an evaluation calls; each may be empty.
 struct EvaluationCalls {
@@ -63,13 +63,13 @@ struct EvaluationCalls {
 /// on. Padding and masked rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
 /// over `views`.
 ///
-/// With `shards` (--exact) a batch is counted in as many pieces, whose sums are added in the order of the tree, and the
-/// result has the same bits in every mode and at every world size. Requires that the feeder divides short batches as
-/// short_batch_of() says, and that the shards divide its batches.
+/// With `micro_shards` (--exact) a batch is counted in as many pieces, whose sums are added in the order of the tree,
+/// and the result has the same bits in every mode and at every world size. Requires that the feeder divides short
+/// batches as short_batch_of() says, and that the shards divide its batches.
 std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
                                    int64_t output_count, const torch::Device& device, int64_t pass,
                                    const EvaluationCalls& calls = {}, TestViews views = TestViews::kNone,
-                                   int shards = 0);
+                                   int micro_shards = 0);
 
 /// What `evaluate` says of the weights, where the strategy would use their average.
 std::optional<Evaluation> evaluate_weights(Strategy& strategy,

@@ -238,7 +238,7 @@ StepPlan plan_of(const TrainOptions& options, int ranks, std::optional<torch::De
   return plan_of(*options.mode, {.ranks = ranks,
                                  .default_ranks = gpus > 0 ? gpus : 2,
                                  .batch_size = options.batch_size,
-                                 .shards = options.exact_shards,
+                                 .micro_shards = options.exact_shards,
                                  .gpus = device ? gpus : -1,
                                  .optimizer = *options.optimizer,
                                  .clip = *options.clip,

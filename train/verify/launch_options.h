@@ -31,7 +31,7 @@ struct Launch {
   OptimizerOptions optimizer = {};
   int64_t batch_size = 0;
   bool is_on_gpu = false;                // all ranks on GPU 0; otherwise on the CPU
-  int shards = 0;                        // of --exact; 0: without it
+  int micro_shards = 0;                  // of --exact; 0: without it
   int64_t first_step = 0, end_step = 0;  // step k trains on batch k, counted around the samples
   int64_t step_count = 0;                // of the whole training, of which these may be a part
   bool evaluates = false;                // all samples, after the last step

@@ -204,10 +204,10 @@ class ModeRows {
   /// Ranks share the GPU. The machine is not asked: this process must not use it (run_launch()).
   int gpu_count() const { return options_.is_on_gpu ? 1 : 0; }
 
-  StepPlan plan_of(int ranks, const Subject& subject, int shards = 0) const {
+  StepPlan plan_of(int ranks, const Subject& subject, int micro_shards = 0) const {
     return penstock::plan_of(spec_, {.ranks = ranks,
                                      .batch_size = options_.batch_size,
-                                     .shards = shards,
+                                     .micro_shards = micro_shards,
                                      .gpus = gpu_count(),
                                      .optimizer = parse_spec("optimizer", subject.optimizer),
                                      .clip = parse_clip(subject.clip)});

@@ -11,15 +11,15 @@ DeviceBatch StrategyHarness::part(const Samples& samples, int64_t batch_size, in
 
 StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make,
                                  Comm& comm, const OptimizerOptions& options, torch::ScalarType dtype,
-                                 const torch::Device& device, const std::vector<int64_t>& input_sizes, int shards,
+                                 const torch::Device& device, const std::vector<int64_t>& input_sizes, int micro_shards,
                                  const StepOptions& step, detail::StepTaps* taps,
                                  const std::map<std::string, double>& rate_factors)
-    : model(std::move(built)), short_batch_(short_batch_of(shards)) {
+    : model(std::move(built)), short_batch_(short_batch_of(micro_shards)) {
   model->to(dtype);
   StrategyContext context{*model, comm, device, options, recorder};
   context.input_sizes = input_sizes;
   context.make_model = make;
-  context.shards = shards;
+  context.micro_shards = micro_shards;
   context.step = step;
   context.taps = taps;
   context.rate_factors = rate_factors;

@@ -21,14 +21,14 @@ struct StrategyHarness {
   StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
                   torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
                   const std::vector<int64_t>& input_sizes = {})
-      : StrategyHarness(mode, std::move(built), {}, comm, options, dtype, device, input_sizes, /*shards=*/0, {},
+      : StrategyHarness(mode, std::move(built), {}, comm, options, dtype, device, input_sizes, /*micro_shards=*/0, {},
                         nullptr, {}) {}
   /// For any mode.
   StrategyHarness(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
                   torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
-                  const std::vector<int64_t>& input_sizes = {}, int shards = 0, const StepOptions& step = {},
+                  const std::vector<int64_t>& input_sizes = {}, int micro_shards = 0, const StepOptions& step = {},
                   detail::StepTaps* taps = nullptr, const std::map<std::string, double>& rate_factors = {})
-      : StrategyHarness(mode, make(), make, comm, options, dtype, device, input_sizes, shards, step, taps,
+      : StrategyHarness(mode, make(), make, comm, options, dtype, device, input_sizes, micro_shards, step, taps,
                         rate_factors) {}
 
   /// This rank's part. Without tensors where the rank is not fed, as a feeder gives it.
@@ -42,8 +42,8 @@ struct StrategyHarness {
  private:
   StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
                   const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
-                  const std::vector<int64_t>& input_sizes, int shards, const StepOptions& step, detail::StepTaps* taps,
-                  const std::map<std::string, double>& rate_factors);
+                  const std::vector<int64_t>& input_sizes, int micro_shards, const StepOptions& step,
+                  detail::StepTaps* taps, const std::map<std::string, double>& rate_factors);
 
   ShortBatch short_batch_;
 };

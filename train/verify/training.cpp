@@ -70,7 +70,7 @@ void train(const Launch& launch, const Samples& given, Comm& comm, const std::fi
     if (taps) taps->attach(*model);
     return model;
   };
-  StrategyHarness one(launch.mode, make, comm, launch.optimizer, launch.dtype, device, input_sizes, launch.shards,
+  StrategyHarness one(launch.mode, make, comm, launch.optimizer, launch.dtype, device, input_sizes, launch.micro_shards,
                       options, taps ? &*taps : nullptr, rate_factors_of(launch.subject, *model_of(launch)));
   comm.barrier();  // a step may set the random numbers of which others build their models
   std::vector<torch::Tensor> steps;

@@ -78,7 +78,7 @@ class Verifier {
     found.failure = train(mode, stop_of(pair), &seen).failure;
     if (!found.failure.empty()) return found;
     single.taps = mode.taps;
-    if (single.shards == 0 && !has_batch_norm(*make_model_of(pair.subject.arch, ModelShape{})))
+    if (single.micro_shards == 0 && !has_batch_norm(*make_model_of(pair.subject.arch, ModelShape{})))
       for (const auto& one : seen)
         if (one.point == TapPoint::kContribution) single.taps->cuts.insert({one.step, one.first, one.count});
     found.failure = train(single, kNeverStops, &expected).failure;
@@ -213,7 +213,7 @@ class Verifier {
             .optimizer = is_state ? optimizer_of(subject) : kPlainSgd,
             .batch_size = options_.batch_size,
             .is_on_gpu = options_.is_on_gpu,
-            .shards = is_bitwise ? kVerifiedShards : 0,
+            .micro_shards = is_bitwise ? kVerifiedShards : 0,
             .end_step = steps,
             .step_count = steps,
             .evaluates = is_state};
@@ -248,7 +248,7 @@ class Verifier {
 
   const StateDict& reference(const Launch& launch) {
     const auto [found, is_new] =
-        references_.try_emplace({launch.subject, launch.dtype, launch.shards, launch.end_step, launch.is_nudged});
+        references_.try_emplace({launch.subject, launch.dtype, launch.micro_shards, launch.end_step, launch.is_nudged});
     if (is_new) {
       const fs::path file = folder_.path() / "reference.safetensors";
       if (const auto end = run_launch(launch, samples_, file); !end.failure.empty())

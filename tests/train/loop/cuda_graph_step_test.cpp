@@ -60,13 +60,13 @@ TEST(CudaGraphStepTest, AStepThatCannotBeCapturedIsSaidOnceAndRunsAsItIs) {
 }
 
 TEST(CudaGraphStepTest, OnlySingleWithoutExactAndEmulationCanBeCaptured) {
-  const auto why = [](const std::string& mode, int shards = 0) {
+  const auto why = [](const std::string& mode, int micro_shards = 0) {
     const auto comm = make_self_comm();
     const ModelMaker make = [] {
       return ModelRegistry::make(parse_spec("arch", "lenet"),
                                  ModelShape{.channels = 1, .height = 12, .width = 12, .classes = 4});
     };
-    StrategyHarness one(mode, make, *comm, {}, torch::kFloat32, torch::kCPU, {8, 1, 12, 12}, shards);
+    StrategyHarness one(mode, make, *comm, {}, torch::kFloat32, torch::kCPU, {8, 1, 12, 12}, micro_shards);
     return dynamic_cast<CapturableStep&>(*one.strategy).capture_obstacle();
   };
   for (const auto& mode : StrategyRegistry::names())

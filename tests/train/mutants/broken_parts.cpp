@@ -133,15 +133,16 @@ const Registered<StrategyKind> kLeavesShifted{
     "with --exact the shards of a rank are added in another order",
     [](const Spec& spec, const StrategyContext& context) {
       OwnParts own;
-      if (context.shards > 0) own.sync = [](const SyncContext& sync) { return std::make_unique<LeavesShifted>(sync); };
+      if (context.micro_shards > 0)
+        own.sync = [](const SyncContext& sync) { return std::make_unique<LeavesShifted>(sync); };
       return std::make_unique<Engine>(context, plan_of(spec, request_of(context)), own);
     },
     {.plan =
          [](const Spec&, const MeshRequest& request) {
-           StepPlan plan{
-               .mesh = {.data = request.ranks > 0 ? request.ranks : request.default_ranks, .shards = request.shards},
-               .sums_gradients = true};
-           if (request.shards > 0) plan.schedule.micro_batches = request.shards / plan.mesh.data;
+           StepPlan plan{.mesh = {.data = request.ranks > 0 ? request.ranks : request.default_ranks,
+                                  .micro_shards = request.micro_shards},
+                         .sums_gradients = true};
+           if (request.micro_shards > 0) plan.schedule.micro_batches = request.micro_shards / plan.mesh.data;
            return plan;
          },
      .exact = StrategyKind::Exact::kAlways}};

@@ -358,7 +358,7 @@ TEST(ExactTest, ThreadsThatWouldShareRandomNumbersAreRefused) {
 TEST(ExactTest, ModesSayWhichShardsTheyCannotDivide) {
   const auto mesh_error = [](const std::string& text, int ranks) {
     return message_of(ErrorKind::kConfig, [&] {
-      plan_of(parse_spec("mode", text), {.ranks = ranks, .batch_size = 16, .shards = kShards, .gpus = 0});
+      plan_of(parse_spec("mode", text), {.ranks = ranks, .batch_size = 16, .micro_shards = kShards, .gpus = 0});
     });
   };
   EXPECT_EQ(mesh_error("ddp", 3), "--mode ddp: 3 ranks with --exact 8; expected a number of ranks that divides 8");

@@ -87,7 +87,7 @@ Engine::Engine(const StrategyContext& context, const StepPlan& plan, OwnParts ow
     are_vectors.push_back(context.step.no_matrices.contains(name) ? 1 : 0);
   update_ = makers_.make_update(
       {part_.trained(), data_, context.recorder, context.optimizer,
-       numbers_of(part_.trained(), context.rate_factors, 1), plan_.steps_in_backward, plan_.mesh.shards > 0,
+       numbers_of(part_.trained(), context.rate_factors, 1), plan_.steps_in_backward, plan_.mesh.micro_shards > 0,
        numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay), context.step.clip,
        [this, device = context.device](const torch::Tensor& numbers) { return sum_over_parts(numbers, device); },
        std::move(are_vectors)});
@@ -145,7 +145,7 @@ StepSums Engine::step(const DeviceBatch& batch) {
 /// that may be so. With --exact the first shard has two rows where there are two.
 bool Engine::leaves_out_all(const DeviceBatch& batch) const {
   const auto& mesh = plan_.mesh;
-  const bool is_divided = mesh.shards == 0 && norms_.empty();
+  const bool is_divided = mesh.micro_shards == 0 && norms_.empty();
   return leaves_out_single_rows_ && batch.global_count <= (is_divided ? int64_t{mesh.data} * mesh.replicas : 1);
 }
 
@@ -236,7 +236,7 @@ void Engine::load_state(const StateDict& state) {
 
 MeshRequest request_of(const StrategyContext& context) {
   return {.ranks = context.comm.world_size(),
-          .shards = context.shards,
+          .micro_shards = context.micro_shards,
           .gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0,
           .optimizer = parse_spec("optimizer", context.optimizer.spec)};
 }

@@ -35,8 +35,8 @@ namespace penstock::detail {
 /// batch, and a rank without samples runs a batch of size 0 for the collectives in these layers. With
 /// StepPlan::defers_batch_norm the running statistics alone are those of the batch.
 ///
-/// With Mesh::shards the micro-batches of all ranks are these shards, and the bits of a step are the same in every mode
-/// and mesh: see MicroShards and make_tree_sync().
+/// With Mesh::micro_shards the micro-batches of all ranks are these shards, and the bits of a step are the same in
+/// every mode and mesh: see MicroShards and make_tree_sync().
 ///
 /// From the constructor on the parameters and buffers are those of data rank 0. for_each_state() and the first
 /// evaluate() after a step give every rank its buffers again, as PyTorch's DDP checkpoints do.

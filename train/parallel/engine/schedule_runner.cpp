@@ -26,7 +26,7 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
 
 StepSums ScheduleRunner::compute_gradients(const DeviceBatch& given) {
   const DeviceBatch batch = without_single_row(given);
-  replicated_rows_ = parts_.plan.mesh.shards > 0 ? full_rows_of(given) : given.count;
+  replicated_rows_ = parts_.plan.mesh.micro_shards > 0 ? full_rows_of(given) : given.count;
   parts_.sync.begin();
   observer_->begin(batch);
   auto sums = run(parts_.link.with_targets(batch));
@@ -52,7 +52,8 @@ void ScheduleRunner::update() {
 std::string ScheduleRunner::capture_obstacle() const {
   if (parts_.part.has_drops())
     return "the model drops a share of its inputs, by masks that the processor makes for every step; expected none";
-  if (parts_.plan.mesh.shards > 0) return "--exact computes the shards of a batch one by one; expected no --exact";
+  if (parts_.plan.mesh.micro_shards > 0)
+    return "--exact computes the shards of a batch one by one; expected no --exact";
   return parts_.plan.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
 }
 
@@ -67,7 +68,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
     if (is_backward) parts_.sync.begin_backward(operation.micro_batch);
     if (is_backward)
       weight_gradients_.begin_backward(
-          parts_.plan.mesh.shards > 0 ||
+          parts_.plan.mesh.micro_shards > 0 ||
           (!parts_.sync.defers_weight_gradients() && last[static_cast<size_t>(operation.chunk)] == &operation));
     switch (operation.kind) {
       case Operation::Kind::kForward:
@@ -95,7 +96,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
 
 /// A micro-batch of replicas has a shard for each of them.
 std::vector<int64_t> ScheduleRunner::shard_rows(int64_t rows) const {
-  if (!parts_.replicas || parts_.plan.mesh.shards == 0) return {rows};
+  if (!parts_.replicas || parts_.plan.mesh.micro_shards == 0) return {rows};
   std::vector<int64_t> list;
   for (int replica = 0; replica < parts_.replicas->count(); ++replica)
     if (const int64_t own = parts_.replicas->row_count(replica); own > 0) list.push_back(own);
@@ -151,7 +152,7 @@ std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& 
 
 /// With --exact in the micro-batches of training, so that kernels see the same rows at every rank.
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
-  const int pieces = parts_.plan.mesh.shards > 0 ? micro_batches_ : 1;
+  const int pieces = parts_.plan.mesh.micro_shards > 0 ? micro_batches_ : 1;
   const int64_t each = (batch.rows + pieces - 1) / pieces;
   replicated_rows_ = each;
   std::vector<torch::Tensor> outputs;
@@ -186,7 +187,7 @@ DeviceBatch ScheduleRunner::without_single_row(const DeviceBatch& batch) const {
   if (!leaves_out_single_rows_ || parts_.spans_ranks) return batch;
   int64_t together = full_rows_of(batch);
   const int64_t replicas = parts_.replicas ? parts_.replicas->count() : 1;
-  if (replicas > 1) together = ((parts_.plan.mesh.shards > 0 ? together : batch.count) + replicas - 1) / replicas;
+  if (replicas > 1) together = ((parts_.plan.mesh.micro_shards > 0 ? together : batch.count) + replicas - 1) / replicas;
   DeviceBatch left = batch;
   if (together < 2)
     left.count = 0;

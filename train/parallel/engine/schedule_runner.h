@@ -69,7 +69,7 @@ class ScheduleRunner final : public StepRunner {
   /// Whether layers may make the gradients of their weights of several micro-batches at once; with --exact of each by
   /// itself, but by the same kernels.
   bool joins_weight_gradients() const {
-    return (micro_batches_ > 1 || parts_.plan.mesh.shards > 0) && !parts_.replicas && !parts_.taps;
+    return (micro_batches_ > 1 || parts_.plan.mesh.micro_shards > 0) && !parts_.replicas && !parts_.taps;
   }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
   std::vector<const Operation*> last_of_chunks(const DeviceBatch& batch) const;

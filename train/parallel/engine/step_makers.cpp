@@ -26,16 +26,16 @@ std::shared_ptr<Replicas> make_replicas(const StepPlan& plan, const StrategyCont
     devices.push_back(gpu < 0 ? torch::Device(torch::kCPU)
                               : torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(gpu)));
   return std::make_shared<Replicas>(context.model, context.device, devices, context.make_model, context.log,
-                                    /*has_shards=*/plan.mesh.shards > 0);
+                                    /*has_shards=*/plan.mesh.micro_shards > 0);
 }
 
 std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const StrategyContext& context) {
   const auto& plan = parts.plan;
   if (plan.defers_batch_norm) return std::make_unique<DeferredBatchNorm>(context.model, parts.part, parts.data);
-  if (plan.mesh.shards == 0) return std::make_unique<MicroBatchObserver>();
+  if (plan.mesh.micro_shards == 0) return std::make_unique<MicroBatchObserver>();
   const bool shares_generator =
       parts.replicas != nullptr || (parts.device.is_cpu() && context.comm.backend() == "threads");
-  return std::make_unique<MicroShards>(parts.part, parts.data, parts.replicas, plan.mesh.shards, context.seed,
+  return std::make_unique<MicroShards>(parts.part, parts.data, parts.replicas, plan.mesh.micro_shards, context.seed,
                                        parts.device, shares_generator);
 }
 
@@ -51,7 +51,7 @@ StepMakers::StepMakers(const StepPlan& plan, OwnParts own, const StrategyContext
 std::shared_ptr<ParameterStore> StepMakers::make_store(const ModelPart& part, Comm& data, Recorder& recorder) {
   if (own_.store) return own_.store(part, data, recorder);
   if (!plan_.sharded.parameters) return nullptr;
-  const int leaf_count = plan_.mesh.shards > 0 ? plan_.schedule.micro_batches : 0;
+  const int leaf_count = plan_.mesh.micro_shards > 0 ? plan_.schedule.micro_batches : 0;
   return sharded_.make_store(part, data, recorder, tree_passes(part, data, leaf_count));
 }
 

@@ -7,7 +7,7 @@
 
 #include "train/comm/comm.h"
 #include "train/measure/recorder.h"
-#include "train/parallel/pipeline/stage_channel.h"
+#include "train/parallel/pipeline/stage_link.h"
 #include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/strategy/model_part.h"
 #include "train/parallel/strategy/strategy.h"

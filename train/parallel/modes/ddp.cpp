@@ -12,10 +12,10 @@ namespace {
 
 using detail::Compression, detail::LocalSteps;
 
-Compression compression_of(const Spec& spec, int shards) {
+Compression compression_of(const Spec& spec, int micro_shards) {
   const std::string name = spec.get("compress", "");
-  if (!name.empty() && shards > 0)
-    throw config_error(concat(detail::flag(spec), ": compress is ", name, " with --exact ", shards,
+  if (!name.empty() && micro_shards > 0)
+    throw config_error(concat(detail::flag(spec), ": compress is ", name, " with --exact ", micro_shards,
                               "; expected one of them: compressed gradients have an error"));
   if (!name.empty() && name != "fp16" && name != "powersgd")
     throw config_error(concat(detail::flag(spec), ": ", unknown_name("compression", name, {"fp16", "powersgd"})));
@@ -45,7 +45,7 @@ LocalSteps outer_of(const Spec& spec) {
 }
 
 /// None: ranks sum their gradients in every step.
-std::optional<LocalSteps> local_steps_of(const Spec& spec, int shards) {
+std::optional<LocalSteps> local_steps_of(const Spec& spec, int micro_shards) {
   if (!spec.has("local-steps")) {
     for (const char* key : {"outer", "outer-rate", "outer-momentum"})
       if (spec.has(key))
@@ -58,7 +58,8 @@ std::optional<LocalSteps> local_steps_of(const Spec& spec, int shards) {
     throw config_error(
         concat(detail::flag(spec), ": local-steps is ", steps.count, " with ", what, "; expected one of them: ", why));
   };
-  if (shards > 0) refuse(concat("--exact ", shards), "weights of ranks that take steps alone are not those of single");
+  if (micro_shards > 0)
+    refuse(concat("--exact ", micro_shards), "weights of ranks that take steps alone are not those of single");
   if (spec.has("compress")) refuse("compress=" + spec.get("compress", ""), "no gradients are sent");
   if (spec.get("step-in-backward", false)) refuse("step-in-backward=true", "no update waits for a sum of gradients");
   if (spec.get("deferred-bn", false)) refuse("deferred-bn=true", "BatchNorm would wait for all ranks in every step");
@@ -67,13 +68,13 @@ std::optional<LocalSteps> local_steps_of(const Spec& spec, int shards) {
 }
 
 StepPlan ddp_plan(const Spec& spec, const MeshRequest& request) {
-  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks, shards = request.shards;
-  StepPlan plan{.mesh = {.data = ranks, .shards = shards}, .sums_gradients = true, .is_complete = true};
-  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, shards);
-  plan.syncs_batch_norm = detail::syncs_batch_norm(spec, shards);
-  plan.defers_batch_norm = detail::defers_batch_norm(spec, shards);
-  plan.local = local_steps_of(spec, shards);
-  plan.compression = compression_of(spec, shards);
+  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks, micro_shards = request.micro_shards;
+  StepPlan plan{.mesh = {.data = ranks, .micro_shards = micro_shards}, .sums_gradients = true, .is_complete = true};
+  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, micro_shards);
+  plan.syncs_batch_norm = detail::syncs_batch_norm(spec, micro_shards);
+  plan.defers_batch_norm = detail::defers_batch_norm(spec, micro_shards);
+  plan.local = local_steps_of(spec, micro_shards);
+  plan.compression = compression_of(spec, micro_shards);
   plan.steps_in_backward = detail::steps_in_backward(spec, request);
   if (plan.steps_in_backward && !plan.compression.name.empty())
     throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", plan.compression.name,

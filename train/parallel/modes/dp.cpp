@@ -42,11 +42,11 @@ StepPlan dp_plan(const Spec& spec, const MeshRequest& request) {
   if (rows > 0 && each * (replicas - 1) >= rows)
     throw config_error(concat("--mode dp: ", replicas, " replicas for --batch-size ", rows, ", each with up to ",
                               count_text(each, "row"), "; expected ", (rows + each - 1) / each, ", all with rows"));
-  plan.mesh = {.replicas = static_cast<int>(replicas), .shards = request.shards};
+  plan.mesh = {.replicas = static_cast<int>(replicas), .micro_shards = request.micro_shards};
   if (output >= 0) plan.mesh.gpus = {output};
-  if (request.shards > 0)
+  if (request.micro_shards > 0)
     plan.schedule.micro_batches =
-        detail::micro_batches_of_shards(spec, nullptr, request.shards, plan.mesh.replicas, "replicas");
+        detail::micro_batches_of_shards(spec, nullptr, request.micro_shards, plan.mesh.replicas, "replicas");
   return plan;
 }
 

@@ -50,20 +50,21 @@ void check_divides(const Spec& spec, const std::string& what, const std::string&
                             divisors.empty() ? concat("a batch that ", copy_count * step, " divides") : divisors));
 }
 
-int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int copies, const std::string& copies_name) {
-  if (copies > shards || shards % copies != 0)
-    throw config_error(concat(flag(spec), ": ", copies, " ", copies_name, " with --exact ", shards,
-                              "; expected a number of ", copies_name, " that divides ", shards));
-  const int count = shards / copies;
+int micro_batches_of_shards(const Spec& spec, const char* key, int micro_shards, int copies,
+                            const std::string& copies_name) {
+  if (copies > micro_shards || micro_shards % copies != 0)
+    throw config_error(concat(flag(spec), ": ", copies, " ", copies_name, " with --exact ", micro_shards,
+                              "; expected a number of ", copies_name, " that divides ", micro_shards));
+  const int count = micro_shards / copies;
   if (const int given = key == nullptr ? count : spec.get(key, count); given != count)
-    throw config_error(concat(flag(spec), ": ", key, " is ", given, " with --exact ", shards,
+    throw config_error(concat(flag(spec), ": ", key, " is ", given, " with --exact ", micro_shards,
                               copies > 1 ? concat(" over ", copies, " ", copies_name) : "", "; expected ", count,
                               ", a shard each, or no ", key));
   return count;
 }
 
-int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards) {
-  if (shards > 0) return micro_batches_of_shards(spec, "accumulate", shards, ranks, "ranks");
+int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int micro_shards) {
+  if (micro_shards > 0) return micro_batches_of_shards(spec, "accumulate", micro_shards, ranks, "ranks");
   const int count = at_least_one(spec, "accumulate", 1);
   if (count > 1)
     check_divides(spec, concat("accumulate is ", count), "ranks",
@@ -71,10 +72,10 @@ int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards) {
   return count;
 }
 
-bool syncs_batch_norm(const Spec& spec, int shards) {
+bool syncs_batch_norm(const Spec& spec, int micro_shards) {
   const bool is_on = spec.get("sync-bn", false);
-  if (is_on && shards > 0)
-    throw config_error(concat(flag(spec), ": sync-bn is true with --exact ", shards,
+  if (is_on && micro_shards > 0)
+    throw config_error(concat(flag(spec), ": sync-bn is true with --exact ", micro_shards,
                               "; expected one of them: with --exact BatchNorm normalises by a shard"));
   const int count = spec.get("accumulate", 1);
   if (is_on && count > 1)
@@ -86,19 +87,19 @@ bool syncs_batch_norm(const Spec& spec, int shards) {
   return is_on;
 }
 
-bool defers_batch_norm(const Spec& spec, int shards) {
+bool defers_batch_norm(const Spec& spec, int micro_shards) {
   const bool is_on = spec.get("deferred-bn", false);
-  if (is_on && shards > 0)
+  if (is_on && micro_shards > 0)
     throw config_error(
-        concat(flag(spec), ": deferred-bn is true with --exact ", shards,
+        concat(flag(spec), ": deferred-bn is true with --exact ", micro_shards,
                "; expected one of them: with --exact running statistics move by the mean of the shards"));
   return is_on;
 }
 
 bool steps_in_backward(const Spec& spec, const MeshRequest& request) {
   const bool is_on = spec.get("step-in-backward", false);
-  if (is_on && request.shards > 0)
-    throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", request.shards,
+  if (is_on && request.micro_shards > 0)
+    throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", request.micro_shards,
                               "; expected one of them: sums are whole when all shards have come"));
   if (is_on && request.clip.is_on())
     throw config_error(concat(flag(spec), ": step-in-backward is true with --clip-grad ", request.clip.text,

@@ -30,23 +30,24 @@ struct Division {
 void check_divides(const Spec& spec, const std::string& what, const std::string& copies, const Division& division);
 
 /// The key `accumulate` of the modes whose ranks hold the whole model: the number of micro-batches that a rank's rows
-/// go through the model in. Throws config_error if they do not divide the rows of a rank. With `shards` (--exact) as
-/// micro_batches_of_shards().
-int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards = 0);
+/// go through the model in. Throws config_error if they do not divide the rows of a rank. With `micro_shards` (--exact)
+/// as micro_batches_of_shards().
+int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int micro_shards = 0);
 
 /// The micro-batches of each of `copies` of the model that share the shards of --exact. Throws config_error if they do
 /// not divide them, and for another value of `key`, which says the number of micro-batches otherwise. Null: the mode
 /// has no such key.
-int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int copies, const std::string& copies_name);
+int micro_batches_of_shards(const Spec& spec, const char* key, int micro_shards, int copies,
+                            const std::string& copies_name);
 
 /// The key `sync-bn` of the modes with several ranks that hold the whole model. Throws config_error together with
-/// `accumulate` or `deferred-bn`, and with `shards`: statistics of a micro-batch over all ranks are still not those of
-/// the batch.
-bool syncs_batch_norm(const Spec& spec, int shards);
+/// `accumulate` or `deferred-bn`, and with `micro_shards`: statistics of a micro-batch over all ranks are still not
+/// those of the batch.
+bool syncs_batch_norm(const Spec& spec, int micro_shards);
 
 /// The key `deferred-bn` of the modes with micro-batches: BatchNorm's running statistics are those of the whole batch.
-/// Throws config_error with `shards`.
-bool defers_batch_norm(const Spec& spec, int shards);
+/// Throws config_error with `micro_shards`.
+bool defers_batch_norm(const Spec& spec, int micro_shards);
 
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
 /// landed. Throws config_error with an optimiser that needs all gradients, with clipping, and with --exact.

@@ -55,10 +55,10 @@ void check_file(const Spec& spec, const PlacedSchedules& file, const StepPlan& p
     throw config_error(
         concat(beside, ", with ", count_text(mesh.size(), "rank"), "; expected ", file.ranks.size() * mesh.data));
   if (plan.schedule.micro_batches != file.micro_batches)
-    throw config_error(
-        mesh.shards > 0
-            ? concat(beside, ", with --exact ", mesh.shards, "; expected --exact ", file.micro_batches * mesh.data)
-            : concat(beside, ", and micro-batches is ", plan.schedule.micro_batches, "; expected no micro-batches"));
+    throw config_error(mesh.micro_shards > 0 ? concat(beside, ", with --exact ", mesh.micro_shards,
+                                                      "; expected --exact ", file.micro_batches * mesh.data)
+                                             : concat(beside, ", and micro-batches is ", plan.schedule.micro_batches,
+                                                      "; expected no micro-batches"));
 }
 
 /// Throws config_error for a schedule that does not exist, and for keys that do not fit it.
@@ -89,10 +89,10 @@ void add_schedule(const Spec& spec, const ScheduleKeys& keys, StepPlan& plan) {
   schedule = {.name = keys.name, .ranks = mesh.pipe, .interleave = keys.interleave};
   plan.operations = keys.file;
   const bool is_mp = spec.name() == "mp";
-  if (mesh.shards > 0) {
+  if (mesh.micro_shards > 0) {
     schedule.takes_turns = is_mp;
     schedule.micro_batches =
-        micro_batches_of_shards(spec, is_mp ? nullptr : "micro-batches", mesh.shards, mesh.data, "copies");
+        micro_batches_of_shards(spec, is_mp ? nullptr : "micro-batches", mesh.micro_shards, mesh.data, "copies");
   }
   if (is_mp) return;
   const ScheduleTraits traits = keys.file ? ScheduleTraits() : schedule_traits(keys.name);
@@ -100,7 +100,7 @@ void add_schedule(const Spec& spec, const ScheduleKeys& keys, StepPlan& plan) {
   const int least = traits.least_per_rank * mesh.pipe;
   const int usual =
       keys.file ? keys.file->micro_batches : std::max(mesh.pipe == 1 ? 1 : (3 + step) / step * step, least);
-  if (mesh.shards == 0) schedule.micro_batches = at_least_one(spec, "micro-batches", usual);
+  if (mesh.micro_shards == 0) schedule.micro_batches = at_least_one(spec, "micro-batches", usual);
   schedule.recompute = recompute_named(spec.get("recompute", "never"));
   if (keys.file) check_file(spec, *keys.file, plan);
   if (schedule.micro_batches % step != 0 || schedule.micro_batches < least)
@@ -211,9 +211,9 @@ Balance balance_of(const Spec& spec) {
 /// Throws config_error for an optimiser or a clipping that needs more than slices of parameters.
 void check_slices(const Spec& spec, const MeshRequest& request) {
   check_takes_slices(spec, request);
-  if (request.shards > 0 && request.optimizer &&
+  if (request.micro_shards > 0 && request.optimizer &&
       !OptimizerRegistry::entry(request.optimizer->name()).traits.takes_pieces)
-    throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",
+    throw config_error(concat(flag(spec), ": zero with --exact ", request.micro_shards, " and --optimizer ",
                               request.optimizer->text(),
                               ", which gives pieces of parameters other bits; expected no zero, or another optimizer"));
 }
@@ -224,12 +224,12 @@ StepPlan pipeline_plan(const Spec& spec, const MeshRequest& request) {
   const int data = is_mp ? 1 : at_least_one(spec, "data", 1);
   const ScheduleKeys keys = schedule_keys(spec);
   plan.mesh = grid_of(spec, request, keys, data);
-  plan.mesh.shards = request.shards;
+  plan.mesh.micro_shards = request.micro_shards;
   for (const int gpu : devices_of_ranks(spec, request))
     if (gpu >= 0) plan.mesh.gpus.push_back(gpu);
   plan.sharded = ShardedKinds::of_stage(zero_of(spec, plan.mesh));
   if (plan.sharded.optimizer) check_slices(spec, request);
-  plan.defers_batch_norm = !is_mp && defers_batch_norm(spec, request.shards);
+  plan.defers_batch_norm = !is_mp && defers_batch_norm(spec, request.micro_shards);
   plan.sums_gradients = data > 1;
   add_schedule(spec, keys, plan);
   check_messages(spec, plan);

@@ -9,9 +9,9 @@ namespace {
 StepPlan single_plan(const Spec& spec, const MeshRequest& request) {
   if (request.ranks > 1)
     throw config_error(concat("--mode single: launched with ", request.ranks, " ranks; expected 1 (use --mode ddp)"));
-  StepPlan plan{.mesh = {.shards = request.shards}, .can_be_captured = true, .is_complete = true};
-  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, /*ranks=*/1, request.shards);
-  plan.defers_batch_norm = detail::defers_batch_norm(spec, request.shards);
+  StepPlan plan{.mesh = {.micro_shards = request.micro_shards}, .can_be_captured = true, .is_complete = true};
+  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, /*ranks=*/1, request.micro_shards);
+  plan.defers_batch_norm = detail::defers_batch_norm(spec, request.micro_shards);
   return plan;
 }
 

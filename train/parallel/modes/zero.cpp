@@ -15,17 +15,17 @@ int stage_of(const Spec& spec) {
 }
 
 StepPlan zero_plan(const Spec& spec, const MeshRequest& request) {
-  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks, shards = request.shards;
-  StepPlan plan{.mesh = {.data = ranks, .shards = shards}, .sums_gradients = true, .is_complete = true};
-  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, shards);
+  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks, micro_shards = request.micro_shards;
+  StepPlan plan{.mesh = {.data = ranks, .micro_shards = micro_shards}, .sums_gradients = true, .is_complete = true};
+  plan.schedule.micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, micro_shards);
   const int stage = stage_of(spec);
   plan.sharded = detail::ShardedKinds::of_stage(stage);
-  if (stage == 3 && shards == 0 && plan.schedule.micro_batches > 1)
+  if (stage == 3 && micro_shards == 0 && plan.schedule.micro_batches > 1)
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", plan.schedule.micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
   detail::check_takes_slices(spec, request);
-  plan.syncs_batch_norm = detail::syncs_batch_norm(spec, shards);
-  plan.defers_batch_norm = detail::defers_batch_norm(spec, shards);
+  plan.syncs_batch_norm = detail::syncs_batch_norm(spec, micro_shards);
+  plan.defers_batch_norm = detail::defers_batch_norm(spec, micro_shards);
   plan.steps_in_backward = detail::steps_in_backward(spec, request);
   if (plan.steps_in_backward && stage > 1)
     throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage,

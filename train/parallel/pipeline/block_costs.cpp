@@ -205,7 +205,7 @@ MeasuredPlan measured(const StrategyContext& context, StepPlan plan) {
   // More of them tell no more; shards are computed one by one, and what memory asks for takes no time.
   constexpr int64_t kMostMicroBatches = 8;
   const bool is_time = plan.balance == Balance::kTime;
-  const int64_t joined = is_time && context.shards == 0 ? std::min(micro_batches, kMostMicroBatches) : 1;
+  const int64_t joined = is_time && context.micro_shards == 0 ? std::min(micro_batches, kMostMicroBatches) : 1;
   const auto costs = agreed_block_costs(context.comm, context.model, sizes, static_cast<int>(joined), context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
   const auto cost = stage_cost(plan, facts_of(context.model), costs, static_cast<int>(optimizer->state().slots.size()));

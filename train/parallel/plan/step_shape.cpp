@@ -116,7 +116,7 @@ std::vector<ParameterUnit> parameter_units(const StepShape& shape, const std::ve
 
 std::string why_unpredictable(const PlannedMode& planned) {
   const StepPlan& plan = planned.plan;
-  if (plan.mesh.shards > 0) return "sums of --exact are not measured";
+  if (plan.mesh.micro_shards > 0) return "sums of --exact are not measured";
   if (!plan.is_complete) return "nothing is known of a mode of a plug-in";
   if (!plan.replicas.empty() && !plan.mesh.gpus.empty()) return "GPUs are not measured";
   if (plan.steps_in_backward) return "updates are not simulated in the middle of backward";

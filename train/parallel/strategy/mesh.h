@@ -15,8 +15,8 @@ namespace penstock {
 /// are neighbours: rank = data_rank * pipe + pipe_rank.
 struct Mesh {
   int data = 1, pipe = 1;
-  int replicas = 1;  ///< Copies of the model in each rank, each with a thread of its own that computes.
-  int shards = 0;    ///< Of --exact: pieces of a global batch that are computed one by one; 0: without it.
+  int replicas = 1;      ///< Copies of the model in each rank, each with a thread of its own that computes.
+  int micro_shards = 0;  ///< Of --exact: pieces of a global batch that are computed one by one; 0: without it.
   /// On CUDA: the GPU that a rank's batches go to, one entry per rank of a machine; empty: local rank i takes GPU i.
   std::vector<int> gpus = {};
 
@@ -27,15 +27,18 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-/// How ranks divide a short batch. With `shards` (--exact) a shard is the same rows in every batch, at the same rank.
-constexpr ShortBatch short_batch_of(int shards) { return shards > 0 ? ShortBatch::kInPlace : ShortBatch::kEvenly; }
+/// How ranks divide a short batch. With `micro_shards` (--exact) a shard is the same rows in every batch, at the same
+/// rank.
+constexpr ShortBatch short_batch_of(int micro_shards) {
+  return micro_shards > 0 ? ShortBatch::kInPlace : ShortBatch::kEvenly;
+}
 
 /// What a mode needs to know in order to lay itself over the ranks, before anything is opened.
 struct MeshRequest {
   int ranks = 0;           ///< As the user or a launcher says; 0: the mode may choose.
   int default_ranks = 2;   ///< What is usual here: one for each visible GPU, 2 on the CPU.
   int64_t batch_size = 0;  ///< Rows per step, over all ranks; 0: not known.
-  int shards = 0;          ///< As Mesh::shards: a power of two that divides the batch.
+  int micro_shards = 0;    ///< As Mesh::micro_shards: a power of two that divides the batch.
   int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
   std::optional<Spec> optimizer = {};  ///< What --optimizer says; none: it is not known.
   ClipOptions clip = {};

@@ -21,7 +21,7 @@ bool leaves_one(int64_t rows, int64_t each) { return rows > 0 && (each < 2 || ro
 /// In a batch of `rows`, where the largest one of an epoch has `most`.
 bool has_single_row(const StepPlan& plan, const EpochRows& epoch, int64_t rows, int64_t most) {
   const Mesh& mesh = plan.mesh;
-  if (mesh.shards > 0) return leaves_one(rows, epoch.batch_size / mesh.shards);
+  if (mesh.micro_shards > 0) return leaves_one(rows, epoch.batch_size / mesh.micro_shards);
   if (promise_of(plan).sees_whole_batches) return rows == 1;
   for (int64_t rank = 0; rank < mesh.data; ++rank) {
     const int64_t own = (rank + 1) * rows / mesh.data - rank * rows / mesh.data;

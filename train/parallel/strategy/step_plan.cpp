@@ -34,7 +34,7 @@ int StepPlan::stage_count() const {
 }
 
 Sync StepPlan::sync() const {
-  const bool is_exact = mesh.shards > 0;
+  const bool is_exact = mesh.micro_shards > 0;
   if (local) return Sync::kLocal;
   if (!replicas.empty()) return is_exact ? Sync::kReplicaTree : Sync::kReplicas;
   if (sharded.parameters) return Sync::kUnits;
@@ -49,7 +49,7 @@ std::string to_json(const StepPlan& plan) {
                               {"data", plan.mesh.data},
                               {"pipe", plan.mesh.pipe},
                               {"replicas", plan.replicas},
-                              {"shards", plan.mesh.shards},
+                              {"shards", plan.mesh.micro_shards},
                               {"gpus", plan.mesh.gpus},
                               {"schedule", plan.schedule.name},
                               {"micro_batches", plan.schedule.micro_batches},

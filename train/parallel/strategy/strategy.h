@@ -72,7 +72,7 @@ struct StrategyContext {
   std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
   std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
   std::function<void(const std::string&)> log = {};         // hears lines for people; null: nobody reads them
-  int shards = 0;                                           // as MeshRequest::shards
+  int micro_shards = 0;                                     // as MeshRequest::micro_shards
   uint64_t seed = 0;                                        // of what layers drop, and of the random numbers of shards
   /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by
   /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only with

@@ -17,7 +17,7 @@ struct Clipped {
 };
 
 Clipped train_clipped(const std::string& mode, int ranks, const std::string& clip, torch::ScalarType dtype,
-                      int shards) {
+                      int micro_shards) {
   Clipped result;
   auto samples = random_samples(36, kGrey, 4);
   samples.images = samples.images.to(dtype);
@@ -27,7 +27,7 @@ Clipped train_clipped(const std::string& mode, int ranks, const std::string& cli
       model->to(dtype);
       return model;
     };
-    StrategyHarness one(mode, make_one, comm, kSgd, dtype, torch::kCPU, {16, 1, 28, 28}, shards,
+    StrategyHarness one(mode, make_one, comm, kSgd, dtype, torch::kCPU, {16, 1, 28, 28}, micro_shards,
                         {.clip = parse_clip(clip)});
     comm.barrier();
     std::vector<double> norms;
@@ -46,13 +46,13 @@ Clipped train_clipped(const std::string& mode, int ranks, const std::string& cli
 
 void expect_every_mode_clips_alike(const std::string& clip, Equivalence equivalence, torch::ScalarType dtype) {
   const bool is_exact = equivalence == Equivalence::kBitwise;
-  const int shards = is_exact ? kVerifiedShards : 0;
-  const auto expected = train_clipped("single", 1, clip, dtype, shards);
+  const int micro_shards = is_exact ? kVerifiedShards : 0;
+  const auto expected = train_clipped("single", 1, clip, dtype, micro_shards);
   std::set<std::string> names;
   const VerifyOptions options{.archs = {"lenet"}, .hostings = {Hosting::kThreads}, .batch_size = 16, .clip = clip};
   for (const auto& pair : matrix_of(options).pairs) {
     if (pair.equivalence != equivalence) continue;
-    const auto found = train_clipped(pair.mode, pair.ranks, clip, dtype, shards);
+    const auto found = train_clipped(pair.mode, pair.ranks, clip, dtype, micro_shards);
     const std::string what = concat(clip, ", ", pair.mode, ", ", pair.ranks, " ranks");
     EXPECT_LE(relative_difference(expected.state, found.state), is_exact ? 0 : 1e-12) << what;
     for (size_t i = 0; i < 3; ++i)

@@ -113,7 +113,7 @@ TEST(HalfModesTest, AnInfinityInOneGradientOfOneRankSkipsTheStepOfAll) {
     run_ranks(ranks, [&, mode = mode, ranks = ranks](Comm& comm) {
       at::set_num_threads(1);
       StrategyHarness one(mode, make_lenet, comm, {.learning_rate = 0.01, .spec = "adam"}, torch::kFloat64, torch::kCPU,
-                          {kHalfBatch, 1, 28, 28}, /*shards=*/0, {.skips_overflows = true});
+                          {kHalfBatch, 1, 28, 28}, /*micro_shards=*/0, {.skips_overflows = true});
       bool overflows = false;
       auto bias = one.model->named_parameters()["fc3.bias"];
       if (comm.rank() == ranks - 1 && bias.requires_grad())
@@ -150,7 +150,7 @@ TEST(HalfModesTest, AScaleOfF16ThatChangesReachesAllLayersAndOverflowsAreSkipped
         return model;
       };
       StrategyHarness one(mode, make_half, comm, kSgd, torch::kFloat32, torch::kCPU, {kHalfBatch, 1, 28, 28},
-                          /*shards=*/0, {.skips_overflows = true});
+                          /*micro_shards=*/0, {.skips_overflows = true});
       const auto step = [&](double scale) {
         Precision scaled = half;
         scaled.gradient_scale = scale;

@@ -84,7 +84,8 @@ TEST(ShardedParametersTest, WithLeavesAllPassesAreGatheredAndTheLastOneIsSent) {
   const auto samples = random_samples(4, kGrey, 3);
   NotingComm comm;
   StrategyHarness one(
-      "zero(stage=3)", [] { return make(kThreeUnits); }, comm, kSgd, torch::kFloat64, torch::kCPU, {}, /*shards=*/2);
+      "zero(stage=3)", [] { return make(kThreeUnits); }, comm, kSgd, torch::kFloat64, torch::kCPU, {},
+      /*micro_shards=*/2);
   comm.take();
   auto batch = one.part(samples, 4, 0);
   for (const int64_t count : {4, 0, 2}) {

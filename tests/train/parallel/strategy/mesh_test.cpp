@@ -65,13 +65,13 @@ TEST(MeshTest, AnOptimizerOfWholeParametersGetsNoSlices) {
 
 TEST(MeshTest, SlicesAreExactForOptimizersThatTakePieces) {
   for (const std::string optimizer : {"adamw", "lamb"})
-    EXPECT_EQ(
-        mesh("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = parse_spec("optimizer", optimizer)}),
-        (Mesh{.data = 2, .pipe = 2, .shards = 8}));
-  EXPECT_EQ(
-      refusal("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = parse_spec("optimizer", "unsliced")}),
-      "--mode pipeline: zero with --exact 8 and --optimizer unsliced, which gives pieces of parameters other "
-      "bits; expected no zero, or another optimizer");
+    EXPECT_EQ(mesh("pipeline(data=2,zero=1)",
+                   {.ranks = 4, .micro_shards = 8, .optimizer = parse_spec("optimizer", optimizer)}),
+              (Mesh{.data = 2, .pipe = 2, .micro_shards = 8}));
+  EXPECT_EQ(refusal("pipeline(data=2,zero=1)",
+                    {.ranks = 4, .micro_shards = 8, .optimizer = parse_spec("optimizer", "unsliced")}),
+            "--mode pipeline: zero with --exact 8 and --optimizer unsliced, which gives pieces of parameters other "
+            "bits; expected no zero, or another optimizer");
 }
 
 TEST(MeshTest, DevicesAreThoseOfAMachinesRanks) {

@@ -42,7 +42,7 @@ struct LeftCase {
   std::string mode;
   int ranks = 1;
   int64_t rows = 0, first = 0, count = 0;  // of the short batch; those of it that are left
-  int shards = 0;
+  int micro_shards = 0;
 };
 
 TEST(SingleRowsTest, ALayerWithOneValuePerChannelIsNamed) {
@@ -74,7 +74,7 @@ TEST(SingleRowsTest, LayersOfLibTorchAreNamedToo) {
 
 TEST(SingleRowsTest, FollowFromTheModeTheBatchAndTheSamples) {
   const auto plan = [](const char* mode, const Mesh& mesh) {
-    return plan_of(parse_spec("mode", mode), {.ranks = mesh.size(), .shards = mesh.shards});
+    return plan_of(parse_spec("mode", mode), {.ranks = mesh.size(), .micro_shards = mesh.micro_shards});
   };
   const auto of = [&](const char* mode, const Mesh& mesh, int64_t batch_size, int64_t samples) {
     return single_rows(plan(mode, mesh), {.batch_size = batch_size, .samples = samples});
@@ -98,9 +98,9 @@ TEST(SingleRowsTest, FollowFromTheModeTheBatchAndTheSamples) {
   EXPECT_EQ(of("mp", {.pipe = 2}, 8, 18), kNone);
   EXPECT_EQ(of("pipeline(micro-batches=8)", {.pipe = 2}, 8, 16), kAll);
   EXPECT_EQ(of("pipeline(data=2,micro-batches=2)", {.data = 2, .pipe = 2}, 8, 16), kNone);
-  EXPECT_EQ(of("single", {.shards = 8}, 8, 16), kAll);
-  EXPECT_EQ(of("ddp", {.data = 2, .shards = 4}, 8, 19), kShortBatch);
-  EXPECT_EQ(of("ddp", {.data = 2, .shards = 4}, 8, 18), kNone);
+  EXPECT_EQ(of("single", {.micro_shards = 8}, 8, 16), kAll);
+  EXPECT_EQ(of("ddp", {.data = 2, .micro_shards = 4}, 8, 19), kShortBatch);
+  EXPECT_EQ(of("ddp", {.data = 2, .micro_shards = 4}, 8, 18), kNone);
   EXPECT_EQ(single_rows(plan("single", {}), {.batch_size = 8, .samples = 17, .drops_tail = true}), kNone);
   EXPECT_EQ(single_rows(plan("ddp", {.data = 2}), {.batch_size = 8, .samples = 20, .is_by_rank = true}), kShortBatch);
 }
@@ -120,7 +120,7 @@ void expect_left(const LeftCase& one, const Samples& samples) {
   run_ranks(
       one.ranks,
       [&](Comm& comm) {
-        StrategyHarness trainee(one.mode, make_point, comm, kSgd, torch::kFloat64, torch::kCPU, {}, one.shards,
+        StrategyHarness trainee(one.mode, make_point, comm, kSgd, torch::kFloat64, torch::kCPU, {}, one.micro_shards,
                                 {.leaves_out_single_rows = true});
         auto& strategy = *trainee.strategy;
         const auto given = eight_and(samples, 0, one.rows);
@@ -135,7 +135,7 @@ void expect_left(const LeftCase& one, const Samples& samples) {
   auto expected = before;
   if (one.count > 0) {
     const auto self = make_self_comm();
-    StrategyHarness plain("single", make_point, *self, kSgd, torch::kFloat64, torch::kCPU, {}, one.shards);
+    StrategyHarness plain("single", make_point, *self, kSgd, torch::kFloat64, torch::kCPU, {}, one.micro_shards);
     plain.strategy->load_state(before);
     auto batch = plain.part(eight_and(samples, one.first, one.count), 8, 1);
     batch.global_count = one.rows;

@@ -14,12 +14,12 @@
 namespace penstock {
 namespace {
 
-StepPlan plan(const std::string& mode, int ranks, int shards = 0) {
-  return plan_of(parse_spec("mode", mode), {.ranks = ranks, .shards = shards, .gpus = 0});
+StepPlan plan(const std::string& mode, int ranks, int micro_shards = 0) {
+  return plan_of(parse_spec("mode", mode), {.ranks = ranks, .micro_shards = micro_shards, .gpus = 0});
 }
 
-std::string sync(const std::string& mode, int ranks, int shards = 0) {
-  return name_of(plan(mode, ranks, shards).sync());
+std::string sync(const std::string& mode, int ranks, int micro_shards = 0) {
+  return name_of(plan(mode, ranks, micro_shards).sync());
 }
 
 TEST(StepPlanTest, GradientsComeTogetherAsKeysSay) {

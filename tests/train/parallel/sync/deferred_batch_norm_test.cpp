@@ -157,10 +157,10 @@ TEST(DeferredBatchNormTest, LargeMeansDoNotCostTheVarianceItsDigits) {
 }
 
 TEST(DeferredBatchNormTest, WhatItDoesNotGoTogetherWithIsRefused) {
-  const auto mesh_error = [](const std::string& text, int shards) {
+  const auto mesh_error = [](const std::string& text, int micro_shards) {
     const Spec spec = parse_spec("mode", text);
     return message_of(ErrorKind::kConfig,
-                      [&] { plan_of(spec, {.ranks = spec.name() == "single" ? 1 : 2, .shards = shards}); });
+                      [&] { plan_of(spec, {.ranks = spec.name() == "single" ? 1 : 2, .micro_shards = micro_shards}); });
   };
   for (const std::string mode : {"single", "ddp", "zero", "pipeline"})
     EXPECT_EQ(mesh_error(mode + "(deferred-bn=true)", 8),

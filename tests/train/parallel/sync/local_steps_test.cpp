@@ -288,8 +288,9 @@ TEST(LocalStepsTest, WhatTheOuterOptimizerKeepsIsCounted) {
 }
 
 TEST(LocalStepsTest, BadKeysAreRefused) {
-  const auto refused = [](const std::string& mode, int shards = 0) {
-    return message_of(ErrorKind::kConfig, [&] { plan_of(parse_spec("mode", mode), {.ranks = 2, .shards = shards}); });
+  const auto refused = [](const std::string& mode, int micro_shards = 0) {
+    return message_of(ErrorKind::kConfig,
+                      [&] { plan_of(parse_spec("mode", mode), {.ranks = 2, .micro_shards = micro_shards}); });
   };
   EXPECT_EQ(refused("ddp(local-steps=0)"), "--mode ddp: local-steps is 0; expected 1 to 65536");
   EXPECT_THAT(refused("ddp(local-steps=2,outer=adam)"), HasSubstr("--mode ddp: unknown outer optimiser \"adam\""));
@@ -300,11 +301,11 @@ TEST(LocalStepsTest, BadKeysAreRefused) {
             "--mode ddp: outer-momentum is 0.9, which is of outer=nesterov; expected that, or no outer-momentum");
   EXPECT_EQ(refused("ddp(outer=nesterov)"),
             "--mode ddp: outer is nesterov, which is of local-steps; expected local-steps, or no outer");
-  for (const auto& [keys, what, shards] :
+  for (const auto& [keys, what, micro_shards] :
        {std::tuple{"", "--exact 8", 8}, std::tuple{",compress=fp16", "compress=fp16", 0},
         std::tuple{",step-in-backward=true", "step-in-backward=true", 0},
         std::tuple{",sync-bn=true", "sync-bn=true", 0}})
-    EXPECT_THAT(refused(concat("ddp(local-steps=2", keys, ")"), shards),
+    EXPECT_THAT(refused(concat("ddp(local-steps=2", keys, ")"), micro_shards),
                 HasSubstr(concat("--mode ddp: local-steps is 2 with ", what, "; expected one of them: ")));
 }
 

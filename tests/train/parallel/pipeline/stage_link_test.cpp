@@ -1,5 +1,5 @@
 // StageLink: what one rank sends is what its neighbour is ready for.
-#include "train/parallel/pipeline/stage_channel.h"
+#include "train/parallel/pipeline/stage_link.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // StageLink: tagged messages between neighbours.
-#include "train/parallel/pipeline/stage_channel.h"
+#include "train/parallel/pipeline/stage_link.h"
 
 #include <algorithm>
 
