@@ -1,5 +1,5 @@
-// filtered_rows(): resampling by the antialiasing triangle filter, for maps along the axes. render_rows.cpp includes
-// this file once for each instruction set.
+// filtered_rows(): resampling by a filter whose weights are not negative (triangle, box, hamming), for maps along the
+// axes. render_rows.cpp includes this file once for each instruction set. render_lobed-inl.h has the other filters.
 //
 // All arithmetic is in integers, so that the bits do not depend on the order of the sums. For each output row, its
 // picture rows are first mixed into one line of i16 values (levels * 2^7, rounded once). Each output pixel is then a
@@ -51,7 +51,7 @@ struct LineTarget {
 #if HWY_TARGET == HWY_SCALAR  // a processor without SSSE3: one lane
 
 HWY_INLINE int32_t weight_of(const uint32_t* pairs, ptrdiff_t pair_stride, int tap) {
-  return static_cast<int32_t>(pairs[tap / 2 * pair_stride] >> (tap % 2 * 16) & 0xFFFF);
+  return static_cast<int16_t>(pairs[tap / 2 * pair_stride] >> (tap % 2 * 16));
 }
 
 HWY_NOINLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
@@ -60,12 +60,12 @@ HWY_NOINLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
     const uint8_t* from = taps.first;
     for (int tap = 0; tap < 2 * taps.pair_count; ++tap, from += taps.row_stride)
       sum += weight_of(taps.pairs, taps.pair_stride, tap) * std::min(from, taps.last)[i];
-    line[i] = static_cast<int16_t>(sum >> kMixedShift);
+    line[i] = static_cast<int16_t>(std::clamp(sum >> kMixedShift, INT16_MIN, INT16_MAX));  // as the vectors do
   }
 }
 
-template <int kChannels>
-HWY_NOINLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <int kChannels, class Target>
+HWY_NOINLINE void filter_line(const int16_t* line, const FilterScratch& filter, const Target& to) {
   const Taps& taps = filter.across;
   for (int i = 0; i < taps.end - taps.begin; ++i) {
     for (int channel = 0; channel < kChannels; ++channel) {
@@ -96,8 +96,8 @@ HWY_INLINE V16 load_16(const uint8_t* from, int count) {
   return hn::PromoteTo(D16(), hn::Load(DHalf8(), part));
 }
 
-/// Mixes `count` bytes at `offset` of each row; the result is levels * 2^7. kPairs is the number of pairs of rows; 0
-/// takes the number from `taps`.
+/// Mixes `count` bytes at `offset` of each row; the result is levels * 2^7, saturated (with negative weights only).
+/// kPairs is the number of pairs of rows; 0 takes the number from `taps`.
 template <int kPairs>
 HWY_INLINE V16 mixed(const RowTaps& taps, int offset, int count) {
   const D16 d16;
@@ -195,8 +195,8 @@ HWY_INLINE VI ungrouped(VI sum) {
 #endif
 }
 
-template <int kPairs, bool kIsGrouped>
-HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <int kPairs, bool kIsGrouped, class Target>
+HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter, const Target& to) {
   const D16 d16;
   const int count = filter.across.end - filter.across.begin;
   const int pair_count = kPairs > 0 ? kPairs : filter.across.pair_count;
@@ -218,7 +218,8 @@ HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter
 }
 
 /// The version for grey pictures: a gather loads two neighbouring values of the line for every lane.
-HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <class Target>
+HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter, const Target& to) {
   const D16 d16;
   const Taps& taps = filter.across;
   const int count = taps.end - taps.begin;
@@ -235,8 +236,8 @@ HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter,
   }
 }
 
-template <bool kIsGrouped>
-HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <bool kIsGrouped, class Target>
+HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filter, const Target& to) {
   if (filter.across.pair_count == 1) return filter_pixels<1, kIsGrouped>(line, filter, to);
   if (filter.across.pair_count == 2) return filter_pixels<2, kIsGrouped>(line, filter, to);
   filter_pixels<0, kIsGrouped>(line, filter, to);
@@ -244,8 +245,8 @@ HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filte
 
 /// Filters the output pixels whose centres lie in the picture. Writes a whole vector even where they are fewer than
 /// kLanes.
-template <int kChannels>
-HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <int kChannels, class Target>
+HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, const Target& to) {
   if (kChannels == 1) return filter_greys(line, filter, to);
 #if HWY_MAX_BYTES == 64
   if (filter.table.is_grouped) return filter_pixels_of<true>(line, filter, to);
@@ -255,23 +256,31 @@ HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, co
 
 #endif  // HWY_TARGET == HWY_SCALAR
 
-template <int kChannels, Store kStore>
-HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) {
-  const Plan& plan = *job.plan;
-  FilterScratch& filter = render_scratch().filter;
+/// Computes the taps and makes room for a line of the picture, whose length in i16 values is the result.
+template <int kChannels>
+HWY_INLINE int prepare_filter(const SamplingAxes& axes, FilterScratch& filter) {
   const Taps& across = filter.across;
-  const Taps& down = filter.down;
   filter.across.assign(axes.x);
   filter.down.assign(axes.y);
   filter.offset.resize(across.first.size());
   for (size_t i = 0; i < across.first.size(); ++i)
     filter.offset[i] = (across.first[i] - across.first_pixel) * kChannels;
   if (kChannels == 3) filter.table.assign(across, filter.offset, kLanes, /*may_group=*/HWY_MAX_BYTES == 64);
-  const Finisher<kChannels, kStore> finisher(job);
   const int line_count = std::max(across.pixel_end - across.first_pixel, 0) * kChannels;
   // The spare space at the end is for taps of weight 0 and for the last load, which read after the line's end, and for
   // the last vector of levels, which is written after its plane's end.
   filter.line.resize(static_cast<size_t>(line_count + 2 * across.pair_count * kChannels + kSpareLine));
+  return line_count;
+}
+
+template <int kChannels, Store kStore>
+HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) {
+  const Plan& plan = *job.plan;
+  FilterScratch& filter = render_scratch().filter;
+  const int line_count = prepare_filter<kChannels>(axes, filter);
+  const Taps& across = filter.across;
+  const Taps& down = filter.down;
+  const Finisher<kChannels, kStore> finisher(job);
   filter.levels.resize(static_cast<size_t>(across.pair_stride) * kChannels);
   int16_t* line = filter.line.data();
   const LineTarget levels{.planes = filter.levels.data(), .plane = across.pair_stride};

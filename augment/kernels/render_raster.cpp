@@ -2,8 +2,10 @@
 // turns into vectors.
 //
 // Every row is made as f32 levels, C x W, and then stored in the layout. Coordinates and bilinear weights are computed
-// in the steps of render_rows.cpp, so that the levels of u8 pictures are those of render(), bit by bit. kAntialias
-// along the axes has the taps of tap_weights.h as well, but f32 weights and sums in place of fixed point.
+// in the steps of render_rows.cpp, so that the levels of u8 pictures are those of render(), bit by bit. Filters along
+// the axes have the taps of tap_weights.h as well, but f32 weights and sums in place of fixed point. With negative
+// weights the first pass goes across, as in lobed_rows(); whole numbers are rounded and limited to their range after
+// it, floats are not.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/kernels/render_raster.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -11,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "augment/kernels/raster_points-inl.h"
@@ -46,21 +50,35 @@ struct FloatTaps {
     for (end = begin; end < axis.output_size && axis.holds(axis.center(end));) ++end;
     const auto stride = static_cast<size_t>(count());
     weights.assign(stride * static_cast<size_t>(tap_count), 0);
-    const double inverse = 1 / axis.reach();
-    for (int i = 0; i < count(); ++i) {
-      const double center = axis.center(begin + i);
-      const TapSpan span = tap_span(axis, center);
-      const auto height = [&](int pixel) { return std::max(1 - absolute(pixel + 0.5 - center) * inverse, 0.0); };
-      double total = 0;
-      for (int pixel = span.begin; pixel < span.end; ++pixel) total += height(pixel);
-      for (int pixel = span.begin; pixel < std::min(span.end, span.begin + tap_count); ++pixel)
-        weights[static_cast<size_t>(pixel - span.begin) * stride + static_cast<size_t>(i)] =
-            static_cast<float>(height(pixel) / total);
-      first.push_back(span.begin);
-      first_pixel = std::min(first_pixel, span.begin);
-      pixel_end = std::max(pixel_end, span.end);
-    }
+    with_kernel(axis.kernel, Setter{*this, axis, stride});
   }
+
+ private:
+  /// Sets the weights by one kernel.
+  struct Setter {
+    FloatTaps& taps;
+    const Axis& axis;
+    size_t stride;
+
+    template <TapKernel kKernel>
+    void with() const {
+      const double inverse = 1 / axis.unit();
+      for (int i = 0; i < taps.count(); ++i) {
+        const double center = axis.center(taps.begin + i);
+        const TapSpan span = tap_span(axis, center);
+        const auto height = [&](int pixel) { return tap_weight<kKernel>((pixel + 0.5 - center) * inverse); };
+        double total = 0;
+        for (int pixel = span.begin; pixel < span.end; ++pixel) total += height(pixel);
+        const bool is_one = kKernel == TapKernel::kBox && total == 0;  // as weigh_taps()
+        for (int pixel = span.begin; pixel < std::min(span.end, span.begin + taps.tap_count); ++pixel)
+          taps.weights[static_cast<size_t>(pixel - span.begin) * stride + static_cast<size_t>(i)] =
+              static_cast<float>(is_one ? pixel == span.begin : height(pixel) / total);
+        taps.first.push_back(span.begin);
+        taps.first_pixel = std::min(taps.first_pixel, span.begin);
+        taps.pixel_end = std::max(taps.pixel_end, span.end);
+      }
+    }
+  };
 };
 
 /// Renders one raster to rows of f32 levels, one plane after the other. kChannels is 0 where the compiler does not know
@@ -80,13 +98,14 @@ class RasterRows {
     // Where the map is a translation, all filters give the same.
     if (is_translation(plan_.map) || plan_.filter == Filter::kNearest) return each_point<Filter::kNearest>(put);
     const SamplingAxes axes = sampling_axes(plan_);
+    if (!axes.are_filtered && point_filter(plan_.filter) == Filter::kBicubic) return each_point<Filter::kBicubic>(put);
     if (!axes.are_filtered) return each_point<Filter::kBilinear>(put);
-    if (!axes.turns) return each_filtered(FloatTaps(axes.x), FloatTaps(axes.y), put);
+    if (!axes.turns) return each_along(axes.x, axes.y, put);
     std::vector<uint8_t> pixels;
     const Picture turned = transposed(pixels);
     RasterRows<T, kChannels> rows(turned, plan_);
     rows.line_.resize(line_.size());
-    rows.each_filtered(FloatTaps(axes.y), FloatTaps(axes.x), put);
+    rows.each_along(axes.y, axes.x, put);
   }
 
  private:
@@ -120,9 +139,9 @@ class RasterRows {
       for_each_vector(0, plan_.output_width, [&](int column, int count) HWY_ATTR {
         const V center = hn::Add(half_iota, hn::Set(d, static_cast<float>(column)));
         const V x = hn::Add(hn::Mul(center, xx), row_x), y = hn::Add(hn::Mul(center, yx), row_y);
-        const auto point = sampler.template at<kFilter>(x, y);
+        const auto point = point_at<kFilter>(sampler, x, y);
         for (ptrdiff_t c = 0; c < channels(); ++c) {
-          const V level = hn::IfThenElse(point.is_inside, sampler.template level<kFilter>(point, c),
+          const V level = hn::IfThenElse(point.is_inside, level_of<kFilter>(sampler, point, c),
                                          hn::Set(d, fill_[static_cast<size_t>(c)]));
           float* const out = &line_[static_cast<size_t>(c * width_ + column)];
           if (count == kLanes) {
@@ -136,6 +155,22 @@ class RasterRows {
       });
       put(row, line_.data());
     }
+  }
+
+  template <Filter kFilter>
+  static HWY_INLINE auto point_at(const PointSampler<T>& sampler, V x, V y) {
+    if constexpr (kFilter == Filter::kBicubic)
+      return sampler.cubic_at(x, y);
+    else
+      return sampler.template at<kFilter>(x, y);
+  }
+
+  template <Filter kFilter, class Points>
+  static HWY_INLINE V level_of(const PointSampler<T>& sampler, const Points& points, ptrdiff_t channel) {
+    if constexpr (kFilter == Filter::kBicubic)
+      return sampler.cubic_level(points, channel);
+    else
+      return sampler.template level<kFilter>(points, channel);
   }
 
   /// The same pixel by pixel, for very small and very large pictures.
@@ -154,6 +189,8 @@ class RasterRows {
           fill(column, column + 1);
         else if constexpr (kFilter == Filter::kNearest)
           take_nearest(x, y, &line_[static_cast<size_t>(column)]);
+        else if constexpr (kFilter == Filter::kBicubic)
+          take_bicubic(x, y, &line_[static_cast<size_t>(column)]);
         else
           take_bilinear(x, y, &line_[static_cast<size_t>(column)]);
       }
@@ -180,6 +217,100 @@ class RasterRows {
     for (ptrdiff_t c = 0; c < channels(); ++c)
       out[c * width_] = mix(mix(level_at<T>(upper, c), level_at<T>(lower, c), wy),
                             mix(level_at<T>(upper + right, c), level_at<T>(lower + right, c), wy), wx);
+  }
+
+  /// As Sampler::bicubic().
+  void take_bicubic(float x, float y, float* out) const {
+    const float u = std::floor(x - 0.5F), v = std::floor(y - 0.5F);
+    const auto weights_of = [](float p, float(&weight)[4]) {
+      const float rest = 1 - p, square = p * p, both = p * rest;
+      weight[0] = -(both * rest), weight[1] = square * (p - 2) + 1, weight[2] = p * ((1 + p) - square);
+      weight[3] = -(both * p);
+    };
+    float across[4], down[4];
+    weights_of(x - 0.5F - u, across);
+    weights_of(y - 0.5F - v, down);
+    const auto within = [](float pixel, int size) {
+      return static_cast<ptrdiff_t>(std::min(std::max(pixel, 0.F), static_cast<float>(size) - 1));
+    };
+    for (ptrdiff_t c = 0; c < channels(); ++c) {
+      float sum = 0;
+      for (int k = 0; k < 4; ++k) {
+        const uint8_t* const row = row_at(within(v + static_cast<float>(k - 1), plan_.input_height));
+        const auto term = [&](int j) {
+          const ptrdiff_t column = within(u + static_cast<float>(j - 1), plan_.input_width);
+          return across[j] * level_at<T>(row + column * pixel_bytes(), c);
+        };
+        const float of_row = down[k] * (((term(0) + term(1)) + term(2)) + term(3));
+        sum = k == 0 ? of_row : sum + of_row;
+      }
+      out[c * width_] = limited(sum);
+    }
+  }
+
+  /// A level that the type can have.
+  static float limited(float level) {
+    if constexpr (std::is_integral_v<T>)
+      return std::min(std::max(level, 0.F), static_cast<float>(std::numeric_limits<T>::max()));
+    return level;
+  }
+
+  template <class Put>
+  void each_along(const Axis& columns, const Axis& rows, const Put& put) {
+    if (has_lobes(columns.kernel)) return each_lobed(FloatTaps(columns), FloatTaps(rows), put);
+    each_filtered(FloatTaps(columns), FloatTaps(rows), put);
+  }
+
+  template <class Put>
+  void each_lobed(const FloatTaps& across, const FloatTaps& down, const Put& put) {
+    const ptrdiff_t row_size = across.count() * channels();
+    const int row_count = across.count() > 0 ? std::max(down.pixel_end - down.first_pixel, 0) : 0;
+    mixed_.resize(static_cast<size_t>(row_size * row_count));
+    for (int row = 0; row < row_count; ++row)
+      filter_picture_row(across, row_at(down.first_pixel + row), &mixed_[static_cast<size_t>(row * row_size)]);
+    for (int row = 0; row < plan_.output_height; ++row) {
+      const bool is_seen = row >= down.begin && row < down.end && across.count() > 0;
+      fill(0, is_seen ? across.begin : plan_.output_width);
+      if (is_seen) {
+        mix_filtered_rows(across, down, row - down.begin);
+        fill(across.end, plan_.output_width);
+      }
+      put(row, line_.data());
+    }
+  }
+
+  /// One row of the picture as planes of across.count() levels. Taps of weight 0 may not have been decoded.
+  void filter_picture_row(const FloatTaps& across, const uint8_t* from, float* out) const {
+    const int count = across.count();
+    for (ptrdiff_t c = 0; c < channels(); ++c)
+      for (int i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int k = 0; k < across.tap_count; ++k) {
+          const float weight =
+              across.weights[static_cast<size_t>(k) * static_cast<size_t>(count) + static_cast<size_t>(i)];
+          if (weight != 0)
+            sum += weight * level_at<T>(from + (across.first[static_cast<size_t>(i)] + k) * pixel_bytes(), c);
+        }
+        if constexpr (std::is_integral_v<T>) sum = limited(std::floor(sum + 0.5F));
+        out[c * count + i] = sum;
+      }
+  }
+
+  void mix_filtered_rows(const FloatTaps& across, const FloatTaps& down, int row) {
+    const int count = across.count();
+    const ptrdiff_t row_size = count * channels();
+    const float* const first = mixed_.data() + (down.first[static_cast<size_t>(row)] - down.first_pixel) * row_size;
+    for (ptrdiff_t c = 0; c < channels(); ++c) {
+      float* const out = &line_[static_cast<size_t>(c * width_ + across.begin)];
+      std::fill(out, out + count, 0.F);
+      for (int k = 0; k < down.tap_count; ++k) {
+        const float weight = down.weights[static_cast<size_t>(k * down.count() + row)];
+        if (weight == 0) continue;
+        const float* const from = first + k * row_size + c * count;
+        for (int i = 0; i < count; ++i) out[i] += weight * from[i];
+      }
+      for (int i = 0; i < count; ++i) out[i] = limited(out[i]);
+    }
   }
 
   template <class Put>

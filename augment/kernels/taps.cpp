@@ -1,21 +1,40 @@
-// Taps: the weights of the triangle filter, rounded so that they sum to 1.
+// Taps: the weights of a filter, rounded so that they sum to 1.
 #include "augment/kernels/taps.h"
 
 #include <algorithm>
 
 namespace penstock::detail {
 
-template <int kTaps>
+template <TapKernel kKernel, int kTaps>
 void Taps::set_weights(const Axis& axis, int tap_limit) {
-  const double reach = axis.reach(), inverse = 1 / reach;
+  const double inverse = 1 / axis.unit();
   for (int i = 0; i < end - begin; ++i) {
-    const auto put = [&](int tap, uint32_t weight) { pairs[tap / 2 * pair_stride + i] |= weight << (tap % 2 * 16); };
-    const TapSpan span = weigh_taps<kTaps>(axis, axis.center(begin + i), reach, inverse, tap_limit, put);
+    const auto put = [&](int tap, uint32_t weight) {
+      pairs[tap / 2 * pair_stride + i] |= (weight & 0xFFFF) << (tap % 2 * 16);
+    };
+    const TapSpan span = weigh_taps<kKernel, kTaps>(axis, axis.center(begin + i), inverse, tap_limit, put);
     first[i] = span.begin;
     first_pixel = std::min(first_pixel, span.begin);
     pixel_end = std::max(pixel_end, span.end);
   }
 }
+
+/// Chooses the loop over the taps of a kernel. The triangle's is unrolled for enlarging and for reductions down to half
+/// the size.
+struct Taps::Setter {
+  Taps& taps;
+  const Axis& axis;
+  int count;
+
+  template <TapKernel kKernel>
+  void with() const {
+    constexpr bool kIsUnrolled = kKernel == TapKernel::kTriangle;
+    if (kIsUnrolled && count == 2) return taps.set_weights < kKernel, kIsUnrolled ? 2 : 0 > (axis, count);
+    if (kIsUnrolled && count == 3) return taps.set_weights < kKernel, kIsUnrolled ? 3 : 0 > (axis, count);
+    if (kIsUnrolled && count == 4) return taps.set_weights < kKernel, kIsUnrolled ? 4 : 0 > (axis, count);
+    taps.set_weights<kKernel, 0>(axis, count);
+  }
+};
 
 void Taps::assign(const Axis& axis) {
   const int count = tap_count(axis);
@@ -27,12 +46,7 @@ void Taps::assign(const Axis& axis) {
   pixel_end = 0;
   first.resize(static_cast<size_t>(pair_stride));
   pairs.assign(static_cast<size_t>(pair_stride) * pair_count, 0);
-  // The loop is unrolled for enlarging and for reductions down to half the size.
-  const auto set = count == 2   ? &Taps::set_weights<2>
-                   : count == 3 ? &Taps::set_weights<3>
-                   : count == 4 ? &Taps::set_weights<4>
-                                : &Taps::set_weights<0>;
-  (this->*set)(axis, count);
+  with_kernel(axis.kernel, Setter{*this, axis, count});
   for (int i = end - begin; i < pair_stride; ++i) first[i] = first_pixel;
 }
 

@@ -2,6 +2,7 @@
 // timm-rand-augment.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "augment/draws/picture_op.h"
@@ -12,15 +13,19 @@ namespace penstock::detail {
 
 class Policy : public Transform {
  public:
-  /// Reads the keys `filter` (nearest unless given) and `fill`, one level.
+  /// Reads the keys `interpolation` or `filter` (nearest unless given) and `fill`, one level.
   Policy(const Spec& spec, const DataStatistics& statistics) : filter_(filter(spec, "nearest", false)) {
     if (const auto level = fill(spec, statistics)) fill_ = {*level, *level, *level};
   }
   /// `filter` is that of operations that move pixels. Without a fill the plan keeps its own.
-  Policy(Filter filter, std::optional<std::array<float, 3>> fill) : filter_(filter), fill_(fill) {}
+  Policy(FilterChoice filter, std::optional<std::array<float, 3>> fill) : filter_(filter), fill_(fill) {}
 
   void edit(Plan& plan, Rng& rng) const final {
+    const Filter before = plan.filter;
     draw(plan, rng);
+    // Operations that move pixels have asked for bicubic. Drawn after them, so that they do not depend on it.
+    const bool is_bilinear = filter_.is_random && rng.chance(0.5);
+    if (is_bilinear && plan.filter == Filter::kBicubic) plan.filter = std::max(before, Filter::kBilinear);
     if (fill_) plan.fill = *fill_;
   }
 
@@ -31,13 +36,13 @@ class Policy : public Transform {
   /// Applies an operation at `part` of its full magnitude, negated where `is_negative` and the operation has a sign.
   void take(PictureOp op, double part, bool is_negative, const FullMagnitude& full, Plan& plan) const {
     apply(op, is_negative && has_sign(op) ? -part : part, full, plan);
-    if (is_geometric(op)) use_filter(plan, filter_);
+    if (is_geometric(op)) use_filter(plan, filter_.filter);
   }
 
-  Filter moving_filter() const { return filter_; }
+  Filter moving_filter() const { return filter_.filter; }
 
  private:
-  Filter filter_;
+  FilterChoice filter_;
   std::optional<std::array<float, 3>> fill_;  // levels
 };
 

@@ -11,6 +11,21 @@
 
 namespace penstock::detail {
 
+/// Writes the weights of one output pixel and returns its first tap.
+struct TapWriter {
+  const AxisJob& axis;
+  int16_t* weights;
+  int pixel;
+
+  template <TapKernel kKernel>
+  int32_t with() const {
+    int16_t* const to = weights;
+    const auto put = [=](int tap, uint32_t weight) { to[tap] = static_cast<int16_t>(weight); };
+    const Axis& of = axis.axis;
+    return weigh_taps<kKernel, 0>(of, of.center(pixel), 1 / of.unit(), axis.tap_count, put).begin;
+  }
+};
+
 /// Task: kTapThreads output pixels of one axis of one row of the batch: first the columns, then the rows.
 /// Block: kTapThreads.
 inline void weigh_taps_of(const ThreadBlock& block, const KernelArguments& given, uint64_t task) {
@@ -24,11 +39,9 @@ inline void weigh_taps_of(const ThreadBlock& block, const KernelArguments& given
   block.each([&](int thread) {
     const int i = first_pixel + thread;
     if (i < axis.begin || i >= axis.end) return;
-    auto* const weights = reinterpret_cast<uint16_t*>(given.scratch + axis.weights) + i * axis.tap_count;
-    const double reach = axis.axis.reach();
-    const auto put = [&](int tap, uint32_t weight) { weights[tap] = static_cast<uint16_t>(weight); };
+    auto* const weights = reinterpret_cast<int16_t*>(given.scratch + axis.weights) + i * axis.tap_count;
     reinterpret_cast<int32_t*>(given.scratch + axis.first)[i] =
-        weigh_taps<0>(axis.axis, axis.axis.center(i), reach, 1 / reach, axis.tap_count, put).begin;
+        with_kernel(axis.axis.kernel, TapWriter{axis, weights, i});
   });
 }
 
@@ -61,11 +74,14 @@ class RowRenderer {
 
   void run() {
     if (given_.status[row_] != 0 || job_.sampling == Sampling::kZeros) return write_zeros();
-    if (job_.sampling == Sampling::kFiltered) return filtered();
+    if (job_.sampling == Sampling::kFiltered && !has_lobes(job_.columns.axis.kernel)) return filtered();
     block_.each([&](int thread) {
       if (thread >= count_) return;
       float levels[3];
-      point(shown_column(first_column_ + thread), levels);
+      if (job_.sampling == Sampling::kFiltered)
+        lobed(shown_column(first_column_ + thread), levels);
+      else
+        point(shown_column(first_column_ + thread), levels);
       write(first_column_ + thread, levels);
     });
   }
@@ -113,6 +129,7 @@ class RowRenderer {
       for (int i = 0; i < job_.channels; ++i) levels[i] = from[i * channel_step_];
       return;
     }
+    if (job_.sampling == Sampling::kBicubic) return bicubic(x - 0.5f, y - 0.5f, levels);
     const auto shifted = [](float v, float size) {
       const float moved = v - 0.5f > 0 ? v - 0.5f : 0;
       return moved < size - 1 ? moved : size - 1;
@@ -127,11 +144,72 @@ class RowRenderer {
       levels[i] = mix(mix(a[k], b[k], wy), mix(c[k], d[k], wy), wx);
   }
 
+  /// As Sampler::bicubic(). `u` and `v` are counted from the centre of the first pixel.
+  void bicubic(float u, float v, float (&levels)[3]) const {
+    const int left = floor_of(u), top = floor_of(v);
+    float across[4], down[4];
+    cubic_weights(u - static_cast<float>(left), across);
+    cubic_weights(v - static_cast<float>(top), down);
+    const auto within = [](int pixel, int size) { return pixel < 0 ? 0 : pixel >= size ? size - 1 : pixel; };
+    for (int i = 0; i < job_.channels; ++i) {
+      float sum = 0;
+      for (int k = 0; k < 4; ++k) {
+        const int row = within(top + k - 1, job_.view_height);
+        float terms[4];
+        for (int j = 0; j < 4; ++j)
+          terms[j] =
+              across[j] * static_cast<float>(pixel(within(left + j - 1, job_.view_width), row)[i * channel_step_]);
+        const float term = down[k] * (((terms[0] + terms[1]) + terms[2]) + terms[3]);
+        sum = k == 0 ? term : sum + term;
+      }
+      levels[i] = sum < 0 ? 0 : sum > 255 ? 255 : sum;
+    }
+  }
+
+  static int floor_of(float value) {
+    const int cut = static_cast<int>(value);
+    return value < static_cast<float>(cut) ? cut - 1 : cut;
+  }
+
+  /// As CubicWeights.
+  static void cubic_weights(float part, float (&weight)[4]) {
+    const float rest = 1.f - part, square = part * part, both = part * rest;
+    weight[0] = -(both * rest);
+    weight[1] = square * (part - 2.f) + 1.f;
+    weight[2] = part * ((1.f + part) - square);
+    weight[3] = -(both * part);
+  }
+
+  /// As lobed_rows() of augment/kernels/render_lobed-inl.h, but each thread makes what it needs of the first pass
+  /// itself: 4 sums of 4 taps with bicubic where the picture is not made smaller, and 8 of 8 at half its size.
+  void lobed(int column, float (&levels)[3]) const {
+    const AxisJob &across = job_.columns, &down = job_.rows;
+    if (column < across.begin || column >= across.end || shown_row_ < down.begin || shown_row_ >= down.end)
+      return fill(levels);
+    const int first_column = firsts(across)[column], first_row = firsts(down)[shown_row_];
+    const int16_t *column_weights = weights(across, column), *row_weights = weights(down, shown_row_);
+    int sums[3] = {kHalfOfMixed, kHalfOfMixed, kHalfOfMixed};
+    for (int tap = 0; tap < down.tap_count; ++tap) {
+      if (row_weights[tap] == 0) continue;
+      int of_row[3] = {1 << (kWeightBits - 1), 1 << (kWeightBits - 1), 1 << (kWeightBits - 1)};
+      for (int k = 0; k < across.tap_count; ++k) {
+        const int p = first_column + k, q = first_row + tap;
+        const uint8_t* from = job_.turns ? pixel(q, p) : pixel(p, q);
+        for (int i = 0; i < job_.channels; ++i) of_row[i] += column_weights[k] * from[i * channel_step_];
+      }
+      for (int i = 0; i < job_.channels; ++i) sums[i] += row_weights[tap] * limited(of_row[i] >> kWeightBits, 255);
+    }
+    for (int i = 0; i < job_.channels; ++i)
+      levels[i] = static_cast<float>(limited(sums[i] >> kMixedShift, 255 << kLineBits)) * (1.f / (1 << kLineBits));
+  }
+
+  static int limited(int value, int most) { return value < 0 ? 0 : value > most ? most : value; }
+
   const int32_t* firsts(const AxisJob& axis) const {
     return reinterpret_cast<const int32_t*>(given_.scratch + axis.first);
   }
-  const uint16_t* weights(const AxisJob& axis, int i) const {
-    return reinterpret_cast<const uint16_t*>(given_.scratch + axis.weights) + i * axis.tap_count;
+  const int16_t* weights(const AxisJob& axis, int i) const {
+    return reinterpret_cast<const int16_t*>(given_.scratch + axis.weights) + i * axis.tap_count;
   }
 
   /// As filtered_rows() of augment/kernels/render_filtered-inl.h: the pixels of this output row are mixed into a line,
@@ -172,7 +250,7 @@ class RowRenderer {
   void sum_segment(int at, int count) {
     const AxisJob &across = job_.columns, &down = job_.rows;
     const int first_row = firsts(down)[shown_row_], channels = job_.channels;
-    const uint16_t* row_weights = weights(down, shown_row_);
+    const int16_t* row_weights = weights(down, shown_row_);
     block_.each([&](int thread) {
       for (int i = thread; i < count * channels; i += block_.size) {
         const int p = at + i / channels, channel = i % channels;
@@ -188,7 +266,7 @@ class RowRenderer {
     block_.each([&](int thread) {
       const int column = shown_column(first_column_ + thread);
       if (thread >= count_ || column < across.begin || column >= across.end) return;
-      const uint16_t* column_weights = weights(across, column);
+      const int16_t* column_weights = weights(across, column);
       const int first = firsts(across)[column];
       for (int tap = 0; tap < across.tap_count; ++tap) {
         const int in_line = first + tap - at;
