@@ -59,7 +59,7 @@ struct FilterScratch {
   std::vector<int32_t> offset;  // one entry per output pixel: offset of its first tap in the line, in i16 values
   AcrossTable table;
   std::vector<int16_t> line;  // the mixed rows: levels * 2^7. The first pass of lobed_rows(): a row's levels
-  std::vector<uint8_t> rows;  // lobed_rows(): every row of the footprint after the first pass, as planes of levels
+  std::vector<int16_t> rows;  // lobed_rows(): every row of the footprint after a first pass across, levels * 2^7
   std::vector<float> levels;  // one output row, as planes that are across.pair_stride floats apart
 };
 

@@ -257,10 +257,12 @@ class RasterRows {
 
   template <class Put>
   void each_along(const Axis& columns, const Axis& rows, const Put& put) {
-    if (has_lobes(columns.kernel)) return each_lobed(FloatTaps(columns), FloatTaps(rows), put);
-    each_filtered(FloatTaps(columns), FloatTaps(rows), put);
+    const bool limits = has_lobes(columns.kernel);
+    if (limits && !goes_down_first(columns, rows)) return each_lobed(FloatTaps(columns), FloatTaps(rows), put);
+    each_filtered(FloatTaps(columns), FloatTaps(rows), limits, put);
   }
 
+  /// Across first.
   template <class Put>
   void each_lobed(const FloatTaps& across, const FloatTaps& down, const Put& put) {
     const ptrdiff_t row_size = across.count() * channels();
@@ -291,8 +293,7 @@ class RasterRows {
           if (weight != 0)
             sum += weight * level_at<T>(from + (across.first[static_cast<size_t>(i)] + k) * pixel_bytes(), c);
         }
-        if constexpr (std::is_integral_v<T>) sum = limited(std::floor(sum + 0.5F));
-        out[c * count + i] = sum;
+        out[c * count + i] = limited(sum);
       }
   }
 
@@ -314,7 +315,7 @@ class RasterRows {
   }
 
   template <class Put>
-  void each_filtered(const FloatTaps& across, const FloatTaps& down, const Put& put) {
+  void each_filtered(const FloatTaps& across, const FloatTaps& down, bool limits, const Put& put) {
     const ptrdiff_t mixed_count = std::max(across.pixel_end - across.first_pixel, 0) * channels();
     // Taps of weight 0 may lie after the last pixel.
     mixed_.assign(static_cast<size_t>(mixed_count + across.tap_count * channels()), 0);
@@ -326,7 +327,9 @@ class RasterRows {
       fill(0, is_seen ? across.begin : plan_.output_width);
       if (is_seen) {
         mix_rows(down, row - down.begin, across.first_pixel, mixed_count);
+        if (limits) std::transform(mixed_.begin(), mixed_.begin() + mixed_count, mixed_.begin(), limited);
         filter_row(across);
+        if (limits) std::transform(line_.begin(), line_.end(), line_.begin(), limited);
         fill(across.end, plan_.output_width);
       }
       put(row, line_.data());

@@ -186,22 +186,49 @@ class RowRenderer {
     const AxisJob &across = job_.columns, &down = job_.rows;
     if (column < across.begin || column >= across.end || shown_row_ < down.begin || shown_row_ >= down.end)
       return fill(levels);
-    const int first_column = firsts(across)[column], first_row = firsts(down)[shown_row_];
-    const int16_t *column_weights = weights(across, column), *row_weights = weights(down, shown_row_);
-    int sums[3] = {kHalfOfMixed, kHalfOfMixed, kHalfOfMixed};
-    for (int tap = 0; tap < down.tap_count; ++tap) {
-      if (row_weights[tap] == 0) continue;
-      int of_row[3] = {1 << (kWeightBits - 1), 1 << (kWeightBits - 1), 1 << (kWeightBits - 1)};
-      for (int k = 0; k < across.tap_count; ++k) {
-        const int p = first_column + k, q = first_row + tap;
-        const uint8_t* from = job_.turns ? pixel(q, p) : pixel(p, q);
-        for (int i = 0; i < job_.channels; ++i) of_row[i] += column_weights[k] * from[i * channel_step_];
-      }
-      for (int i = 0; i < job_.channels; ++i) sums[i] += row_weights[tap] * limited(of_row[i] >> kWeightBits, 255);
-    }
+    const BothTaps taps{firsts(across)[column], firsts(down)[shown_row_], weights(across, column),
+                        weights(down, shown_row_)};
     for (int i = 0; i < job_.channels; ++i)
-      levels[i] = static_cast<float>(limited(sums[i] >> kMixedShift, 255 << kLineBits)) * (1.f / (1 << kLineBits));
+      levels[i] = goes_down_first(across.axis, down.axis) ? down_first(taps, i * channel_step_)
+                                                          : across_first(taps, i * channel_step_);
   }
+
+  /// The first pixel and the weights of an output pixel along both axes of the output.
+  struct BothTaps {
+    int first_column, first_row;
+    const int16_t *columns, *rows;
+  };
+
+  int level_at(const BothTaps& taps, int column_tap, int row_tap, int channel) const {
+    const int p = taps.first_column + column_tap, q = taps.first_row + row_tap;
+    return (job_.turns ? pixel(q, p) : pixel(p, q))[channel];
+  }
+
+  float across_first(const BothTaps& taps, int channel) const {
+    int sum = 1 << (kWeightBits - 1);
+    for (int row = 0; row < job_.rows.tap_count; ++row) {
+      if (taps.rows[row] == 0) continue;
+      int of_row = kHalfOfMixed;
+      for (int column = 0; column < job_.columns.tap_count; ++column)
+        of_row += taps.columns[column] * level_at(taps, column, row, channel);
+      sum += taps.rows[row] * limited(of_row >> kMixedShift, kWhiteOfLine);
+    }
+    return static_cast<float>(limited(sum >> kWeightBits, kWhiteOfLine)) * (1.f / (1 << kLineBits));
+  }
+
+  float down_first(const BothTaps& taps, int channel) const {
+    int sum = 0;
+    for (int column = 0; column < job_.columns.tap_count; ++column) {
+      if (taps.columns[column] == 0) continue;
+      int of_column = kHalfOfMixed;
+      for (int row = 0; row < job_.rows.tap_count; ++row)
+        of_column += taps.rows[row] * level_at(taps, column, row, channel);
+      sum += taps.columns[column] * limited(of_column >> kMixedShift, kWhiteOfLine);
+    }
+    return static_cast<float>(limited(sum, kWhiteOfLine << kWeightBits)) * kLevelOfSum;
+  }
+
+  static constexpr int kWhiteOfLine = 255 << kLineBits;
 
   static int limited(int value, int most) { return value < 0 ? 0 : value > most ? most : value; }
 

@@ -86,20 +86,40 @@ class ReferenceSampler {
     return static_cast<int16_t>(taps.pairs[tap / 2 * taps.pair_stride + i] >> (tap % 2 * 16));
   }
 
-  /// By taps with negative weights: first across each row, to whole levels, then down, rounded to 1/128.
+  int tapped_level(int i, int j, int s, int t, int channel) const {
+    const int a = across_.first[i] + s, d = down_.first[j] + t;
+    return axes_.turns ? level(d, a, channel) : level(a, d, channel);
+  }
+
+  /// By taps with negative weights: levels rounded to 1/128 and limited between the two passes.
   float lobed(int i, int j, int channel) const {
-    int sum = 64;
+    return detail::goes_down_first(axes_.turns ? axes_.y : axes_.x, axes_.turns ? axes_.x : axes_.y)
+               ? down_first(i, j, channel)
+               : across_first(i, j, channel);
+  }
+
+  float across_first(int i, int j, int channel) const {
+    int sum = 1 << 13;
     for (int t = 0; t < 2 * down_.pair_count; ++t) {
       if (weight(down_, j, t) == 0) continue;
-      int of_row = 1 << 13;
-      for (int s = 0; s < 2 * across_.pair_count; ++s) {
-        if (weight(across_, i, s) == 0) continue;
-        const int a = across_.first[i] + s, d = down_.first[j] + t;
-        of_row += weight(across_, i, s) * (axes_.turns ? level(d, a, channel) : level(a, d, channel));
-      }
-      sum += weight(down_, j, t) * std::clamp(of_row >> 14, 0, 255);
+      int of_row = 64;
+      for (int s = 0; s < 2 * across_.pair_count; ++s)
+        if (weight(across_, i, s) != 0) of_row += weight(across_, i, s) * tapped_level(i, j, s, t, channel);
+      sum += weight(down_, j, t) * std::clamp(of_row >> 7, 0, 255 * 128);
     }
-    return static_cast<float>(std::clamp(sum >> 7, 0, 255 * 128)) / 128;
+    return static_cast<float>(std::clamp(sum >> 14, 0, 255 * 128)) / 128;
+  }
+
+  float down_first(int i, int j, int channel) const {
+    int sum = 0;
+    for (int s = 0; s < 2 * across_.pair_count; ++s) {
+      if (weight(across_, i, s) == 0) continue;
+      int mixed = 64;
+      for (int t = 0; t < 2 * down_.pair_count; ++t)
+        if (weight(down_, j, t) != 0) mixed += weight(down_, j, t) * tapped_level(i, j, s, t, channel);
+      sum += weight(across_, i, s) * std::clamp(mixed >> 7, 0, 255 * 128);
+    }
+    return static_cast<float>(std::clamp(sum, 0, 255 << 21)) * 0x1p-21f;
   }
 
   /// By taps: first down the picture's columns, rounded to 1/128, then across the row.
