@@ -1,8 +1,9 @@
 """for_weights(): the evaluation list of a pretrained model."""
 import math
+import struct
 from typing import Any, Dict, List, Optional
 
-from penstock._spec_text import number_text, numbers, spec
+from penstock._spec_text import numbers, spec
 from penstock.errors import ConfigError
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet's, timm's default
@@ -54,4 +55,6 @@ def _of_timm(given: Dict[str, Any]) -> str:
 
 
 def _values(values: Any) -> Optional[str]:
-    return numbers(values) if isinstance(values, (list, tuple)) else number_text(values)
+    """As f32 with 7 digits, which is what timm's tensors keep."""
+    given = [float(one) for one in values] if isinstance(values, (list, tuple)) else [float(values)]
+    return numbers([float(f"{struct.unpack('f', struct.pack('f', one))[0]:.7g}") for one in given])
