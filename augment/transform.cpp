@@ -29,6 +29,15 @@ void check_has_colors(const Spec& spec, const DataStatistics& statistics) {
                             "; expected 1 or 3 channels of u8"));
 }
 
+/// Those of the same pictures with three channels.
+DataStatistics in_rgb(DataStatistics statistics) {
+  if (statistics.channels != 1) return statistics;
+  statistics.channels = 3;
+  std::fill_n(statistics.mean.begin(), 3, statistics.mean[0]);
+  std::fill_n(statistics.deviation.begin(), 3, statistics.deviation[0]);
+  return statistics;
+}
+
 std::string off_epoch_text(const BatchMix& mix) {
   return mix.off_epoch == INT64_MAX ? "none" : std::to_string(mix.off_epoch);
 }
@@ -64,12 +73,13 @@ std::vector<Box> moved_by(const Affine& map, std::span<const Box> boxes) {
 Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     : statistics_(statistics), normalization_(Normalization::plain(statistics.pixels)) {
   std::vector<std::string> texts, names;  // of the transforms so far
+  std::string of_levels;                  // the last transform that is not of geometry alone
   std::string erasing;                    // the first transform that erases
   std::string border_crop;                // text of the one whose border is copies
   std::string switching;                  // the mix that has a key for another one
   int erase_count = 0;
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
-    std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
+    std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics_);
     check_excluded(spec, names);
     names.push_back(spec.name());
     is_deterministic_ &= TransformRegistry::entry(spec.name()).traits.draws_nothing(spec);
@@ -78,7 +88,14 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     if (color_steps_ > Plan::kMaxColorSteps)
       throw config_error(concat(spec.where(), ": brings the list to ", color_steps_, " colour steps; expected at most ",
                                 Plan::kMaxColorSteps));
-    if (effect == Transform::Effect::kColor || transform->color_steps() > 0) check_has_colors(spec, statistics);
+    if (effect == Transform::Effect::kColor || transform->color_steps() > 0) check_has_colors(spec, statistics_);
+    if (transform->makes_rgb()) {
+      if (!of_levels.empty())
+        throw config_error(concat(spec.where(), ": comes after ", of_levels, "; expected geometry alone before it"));
+      makes_rgb_ = true;
+      statistics_ = in_rgb(statistics);
+    }
+    if (effect != Transform::Effect::kGeometry) of_levels = spec.name();
     if (effect == Transform::Effect::kColor && erase_count > 0)
       throw config_error(concat(spec.where(), ": comes after ", erasing,
                                 ", whose rectangle it would have to recolour; "

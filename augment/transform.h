@@ -45,6 +45,8 @@ class Transform {
   virtual bool makes_noise() const { return false; }
   /// Whether edit() mixes in chains (Plan::mix). Nothing may move or recolour pixels after it.
   virtual bool mixes_chains() const { return false; }
+  /// Whether grey pictures are delivered with three channels. It changes no plan: the decoder copies the levels.
+  virtual bool makes_rgb() const { return false; }
   /// Whether edit() and alternate() do nothing but mirror the whole output.
   virtual bool mirrors() const { return false; }
   /// Non-null only for `normalize`.
@@ -99,9 +101,10 @@ std::string deterministic_part(const std::string& spec_list);
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// after `erase` or `aug-mix`, one of colour for rasters (pixels.h), geometry other than flips after a border of
-/// copies, more colour steps than a plan holds, two `normalize`, two `mixup`, two `cutmix`, and two that exclude each
-/// other. Thread-safety: immutable after construction; plan() may be called from many threads.
+/// after `erase` or `aug-mix`, `rgb` after what is not geometry, one of colour for rasters (pixels.h), geometry other
+/// than flips after a border of copies, more colour steps than a plan holds, two `normalize`, two `mixup`, two
+/// `cutmix`, and two that exclude each other. Thread-safety: immutable after construction; plan() may be called from
+/// many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
@@ -133,8 +136,10 @@ class Pipeline {
   bool mixes_chains() const { return mixes_chains_; }
   /// The spec list as parsed, for options.json and for messages.
   const std::string& text() const { return text_; }
-  /// What it was made with.
+  /// What it was made with, with three channels after `rgb`.
   const DataStatistics& statistics() const { return statistics_; }
+  /// The channels of rows that are rendered from a data set whose pictures have `stored` channels.
+  int channels(int stored) const { return makes_rgb_ ? 3 : stored; }
 
  private:
   std::vector<std::shared_ptr<const Transform>> transforms_;  // shared: a Pipeline is copied into loaders
@@ -143,7 +148,7 @@ class Pipeline {
   bool has_normalize_ = false, is_deterministic_ = true;
   BatchMix batch_mix_;
   int color_steps_ = 0;
-  bool makes_noise_ = false, mixes_chains_ = false;
+  bool makes_noise_ = false, mixes_chains_ = false, makes_rgb_ = false;
   std::string text_, boxes_field_;
 };
 

@@ -19,19 +19,21 @@ add_library(penstock_libtorch INTERFACE)
 target_include_directories(penstock_libtorch SYSTEM INTERFACE ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
 target_compile_definitions(penstock_libtorch INTERFACE USE_C10D_GLOO USE_DISTRIBUTED USE_KINETO)
 set(torch_rpath ${torch_root}/lib)
-set(torch_libraries ${torch_root}/lib/libtorch.so ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
+set(torch_libraries ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
 if(PENSTOCK_HAS_CUDA)
   target_include_directories(penstock_libtorch SYSTEM INTERFACE ${nvidia_root}/cu13/include ${nvidia_root}/nccl/include)
   # PENSTOCK_HAS_CUDA is our own. USE_CUDA is for the headers of LibTorch, in which the layout of classes depends on it.
   target_compile_definitions(penstock_libtorch INTERFACE USE_CUDA USE_C10D_NCCL PENSTOCK_HAS_CUDA)
-  list(APPEND torch_libraries ${torch_root}/lib/libtorch_cuda.so ${torch_root}/lib/libc10_cuda.so
-       -L${nvidia_root}/cu13/lib -l:libcudart.so.13 -L${nvidia_root}/nccl/lib -l:libnccl.so.2)
+  list(APPEND torch_libraries ${torch_root}/lib/libc10_cuda.so -L${nvidia_root}/cu13/lib -l:libcudart.so.13)
+  # For what uses libtorch_cuda by name. Everything else links to libraries that the CPU needs too, or small ones.
+  add_library(penstock_libtorch_cuda INTERFACE)
+  target_link_libraries(penstock_libtorch_cuda INTERFACE penstock_libtorch -Wl,--no-as-needed ${torch_root}/lib/libtorch_cuda.so
+                        -L${nvidia_root}/nccl/lib -l:libnccl.so.2 -Wl,--as-needed)
   list(APPEND torch_rpath ${nvidia_root}/cu13/lib ${nvidia_root}/nccl/lib ${nvidia_root}/cudnn/lib)
   message(STATUS "penstock: LibTorch with CUDA at ${torch_root}; one build serves CPU and GPU, no CUDA toolkit is needed")
 else()
   message(STATUS "penstock: LibTorch without CUDA at ${torch_root}; --device cuda and NCCL are switched off")
 endif()
-# Without --no-as-needed the linker drops libtorch_cuda, because no symbol of it is used, and no device is ever found.
-target_link_libraries(penstock_libtorch INTERFACE -Wl,--no-as-needed ${torch_libraries} -Wl,--as-needed)
+target_link_libraries(penstock_libtorch INTERFACE ${torch_libraries})
 list(JOIN torch_rpath ":" torch_rpath_joined)
 target_link_options(penstock_libtorch INTERFACE -Wl,-rpath,${torch_rpath_joined})

@@ -4,8 +4,6 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "core/concat.h"
-
 namespace penstock {
 
 std::string printed(const char* format, ...) {
@@ -24,8 +22,9 @@ std::string grouped(uint64_t number) {
 }
 
 std::string count_text(uint64_t count, std::string_view noun, std::string_view plural) {
-  if (count == 1 || plural.empty()) return concat(grouped(count), " ", noun, count == 1 ? "" : "s");
-  return concat(grouped(count), " ", plural);
+  const std::string one_noun(noun);
+  if (count == 1) return grouped(count) + " " + one_noun;
+  return grouped(count) + " " + (plural.empty() ? one_noun + "s" : std::string(plural));
 }
 
 std::string byte_text(uint64_t byte_count) {

@@ -1,13 +1,20 @@
-// Text: joins and splits texts, finds the name that a user probably meant, and shows a message as one line.
+// Text: makes, joins and splits texts, finds the name that a user probably meant, and shows a message as one line.
 #pragma once
 
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/concat.h"
-
 namespace penstock {
+
+/// The values as text, one after the other, as operator<< writes them: `concat("workers is ", -1)` is "workers is -1".
+template <class... Values>
+std::string concat(const Values&... values) {
+  std::ostringstream out;
+  (out << ... << values);
+  return out.str();
+}
 
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");

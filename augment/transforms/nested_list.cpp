@@ -17,7 +17,7 @@ bool can_be_nested(const Spec& spec, const Transform& transform) {
   const auto effect = transform.effect();
   return (effect == Transform::Effect::kGeometry || effect == Transform::Effect::kColor) && !traits.sets_size &&
          traits.excludes.empty() && !transform.alternates() && !transform.repeats_border() &&
-         !transform.mixes_chains() && transform.boxes_field().empty();
+         !transform.mixes_chains() && !transform.makes_rgb() && transform.boxes_field().empty();
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ def copy_programs(source, folder):
     for name in PROGRAMS:
         libraries.update(needed_libraries(source.program(name)))
         strip(source.program(name), folder / "bin" / name)
+    # Programs open it where there is a driver: the dynamic linker does not name it.
+    of_cuda = pathlib.Path(source.program("train")).resolve().parent.parent / "lib/libpenstock_cuda.so"
+    if of_cuda.is_file():
+        libraries[of_cuda.name] = of_cuda
     for name, path in libraries.items():
         if travels(name, path):
             strip(path.resolve(), folder / "lib" / name, "--strip-unneeded")

@@ -15,8 +15,8 @@ import math
 import os
 import pathlib
 import re
-import shutil
 import subprocess
+import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/reports/modes.md"
@@ -101,6 +101,13 @@ def table(name, rows):
     return text + "".join("| " + " | ".join(row[column] for column in columns) + " |\n" for row in rows)
 
 
+def modes_chart(report):
+    """The file that the page's link below the chart saves."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    page = subprocess.run(["chromium", *flags, report.resolve().as_uri()], capture_output=True, text=True, check=True).stdout
+    return urllib.parse.unquote(re.search(r'download="chart-modes.svg" href="data:image/svg\+xml,([^"]*)"', page)[1])
+
+
 def run(options, name):
     out = options.out / name
     subprocess.run([options.bin / "train", "study", *STUDIES[name], "--out", out], check=True, env=ENV)
@@ -116,7 +123,7 @@ def run(options, name):
     assert len(pattern.findall(document)) == 1, f"docs/reports/modes.md has no one place for {name}"
     DOCUMENT.write_text(pattern.sub(lambda _: f"<!-- {name} -->\n{block}<!-- /{name} -->", document))
     if name.endswith("sweep"):
-        shutil.copyfile(out / "chart-modes.svg", ROOT / f"docs/reports/modes-{name}.svg")
+        (ROOT / f"docs/reports/modes-{name}.svg").write_text(modes_chart(out / "report.html"))
     print(block)
 
 

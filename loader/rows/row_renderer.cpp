@@ -52,7 +52,7 @@ Extent RowRenderer::find_extent() const {
   const Sample example = dataset_->example().value_or(nothing);
   const Plan whole = Plan::upright(example.orientation, example.extent.height, example.extent.width);
   const Plan plan = pipeline_.plan(whole, seed_, 0, example.id);
-  return {plan.output_height, plan.output_width, manifest.channels};
+  return {plan.output_height, plan.output_width, pipeline_.channels(manifest.channels)};
 }
 
 Plan RowRenderer::plan_of(int64_t epoch, const FoundRow& row) const {

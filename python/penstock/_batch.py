@@ -1,5 +1,6 @@
 """Batch: what a step of a Loader gives."""
-from typing import Any, Dict, List, Optional, Tuple
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from penstock._device import Copy
 from penstock._native import Arrays
@@ -10,7 +11,8 @@ class _Columns:
     """The arrays of a batch by name: in the loader's memory (`native`), or where they were copied to (`held`)."""
 
     def __init__(self, facts: Tuple[int, int, int, int], native: Optional[NativeBatch], arrays: Optional[Arrays],
-                 held: Dict[str, Any]) -> None:
+                 held: Dict[str, Any], loader: Optional[Callable[[], Any]]) -> None:
+        self.loader = loader  # a weak reference, since a batch may outlive its loader; None: a copy by pickle or deepcopy
         self.epoch, self.index, self.count, self.global_count = facts
         self._native, self._arrays, self.held = native, arrays, held
 
@@ -32,7 +34,7 @@ class _Columns:
         return self.epoch, self.index, self.count, self.global_count
 
     def on_device(self, held: Dict[str, Any]) -> "_Columns":
-        return _Columns(self.facts(), self._native, self._arrays, held)
+        return _Columns(self.facts(), self._native, self._arrays, held, self.loader)
 
 
 class Batch(tuple):
@@ -67,6 +69,18 @@ class Batch(tuple):
         """int64: where the samples are in the loader's data set: `loader.dataset[batch.indices[0]]` is that of the first row.
         Always in the memory of the host. Packing again with other shards changes indices, and no ids."""
         return self._columns.array("indices")
+
+    @property
+    def paths(self) -> List[str]:
+        """The paths of the samples in the source's folder: `loader.dataset.paths` of `indices`. All shards of far data are fetched
+        for it, once. AttributeError for a copy by pickle or deepcopy, and for a batch that has outlived its loader."""
+        weak = self._columns.loader
+        loader = None if weak is None else weak()
+        if loader is None:
+            raise AttributeError("batch: paths are those of the loader, which is gone, or unknown to a copy by pickle or deepcopy; "
+                                 "expected loader.dataset.paths, by batch.indices")
+        paths = loader.dataset.paths
+        return [paths[index] for index in self.indices.tolist()]
 
     @property
     def weights(self) -> Any:
@@ -124,7 +138,7 @@ class Batch(tuple):
         if self._source is None:
             return Batch(map(moved, self))
         held = {name: array if name in ("ids", "indices") else moved(array) for name, array in self._held().items()}
-        return _held_batch(held, self._source.facts())
+        return _held_batch(held, self._source.facts(), self._source.loader)
 
     def __reduce__(self) -> Tuple[Any, ...]:
         if self._source is None:
@@ -142,10 +156,10 @@ class Batch(tuple):
         return self._source
 
 
-def made_batch(made: Tuple[Any, Any, NativeBatch], arrays: Arrays) -> Batch:
+def made_batch(made: Tuple[Any, Any, NativeBatch], arrays: Arrays, loader: Any) -> Batch:
     native = made[2]
     batch = Batch(made[:2])
-    batch._source = _Columns((native.epoch, native.index, native.count, native.global_count), native, arrays, {})
+    batch._source = _Columns((native.epoch, native.index, native.count, native.global_count), native, arrays, {}, weakref.ref(loader))
     return batch
 
 
@@ -155,7 +169,8 @@ def on_device(copy: Copy) -> Batch:
     return batch
 
 
-def _held_batch(columns: Dict[str, Any], facts: Tuple[int, int, int, int]) -> Batch:
+def _held_batch(columns: Dict[str, Any], facts: Tuple[int, int, int, int],
+                loader: Optional[Callable[[], Any]] = None) -> Batch:
     batch = Batch((columns["images"], columns["labels"]))
-    batch._source = _Columns(facts, None, None, columns)
+    batch._source = _Columns(facts, None, None, columns, loader)
     return batch

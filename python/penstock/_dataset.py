@@ -2,17 +2,15 @@
 import functools
 import importlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from penstock import _native
 from penstock._arguments import absolute, folders, open_data, shown, text, whole
-from penstock._fields import value_of
-from penstock.errors import ConfigError
+from penstock._fields import column_of, value_of
+from penstock.errors import ConfigError, CorruptError
 
 # Attributes of torchvision's data sets, and what stands here in their place.
 _OF_TORCHVISION = {
-    "samples": "dataset[i].path with dataset.labels[i]",
-    "imgs": "dataset[i].path with dataset.labels[i]",
     "root": "dataset.folder",
     "transform": "augment= of the Loader",
     "target_transform": "the labels of a batch, changed in the loop",
@@ -138,6 +136,27 @@ class Dataset:
 
     targets = labels  # as torchvision names them
 
+    @functools.cached_property
+    def paths(self) -> List[str]:
+        """The path of each sample in the source's folder, or "". Far data are fetched as for `ids`."""
+        stored = self._native.paths().decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if len(stored) != self._native.size:
+            raise CorruptError(f"{shown(self.folder)}: {len(stored)} paths of {self._native.size} samples; expected paths without NUL")
+        return stored if self._chosen is None else [stored[index] for index in self._chosen]
+
+    @property
+    def samples(self) -> List[Tuple[str, int]]:
+        """(path, label) of each sample, as torchvision has them, but for the folder before the path."""
+        return list(zip(self.paths, self.labels.tolist()))
+
+    imgs = samples  # as torchvision names them
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What else the samples have, by name: of numbers of one size NumPy, samples first; of others a list, as Sample.fields has
+        its entries. A field is read when it is asked for. Far data are fetched as for `ids`."""
+        return _FieldColumns(self)
+
     @property
     def classes(self) -> List[str]:
         """class_names, as torchvision names them."""
@@ -190,6 +209,31 @@ class Dataset:
             meant = _OF_TORCHVISION.get(name)
             hint = f"; expected {meant}" if meant else ""
             raise AttributeError(f"dataset: {name} is no attribute{hint}", name=name, obj=self)
+
+
+class _FieldColumns(Mapping[str, Any]):
+    """The fields of a data set, each read when it is asked for."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._kinds = {kind[0]: (number, kind) for number, kind in enumerate(dataset._native.fields)}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._kinds:
+            raise KeyError(f"{shown(self._dataset.folder)}: no field {name}; expected one of {', '.join(self._kinds) or 'none'}")
+        number, kind = self._kinds[name]
+        chosen = range(self._dataset._native.size) if self._dataset._chosen is None else self._dataset._chosen
+        values, begins = self._dataset._native.field_values(number, list(chosen))
+        return column_of(kind, values, memoryview(begins).cast("q").tolist())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __repr__(self) -> str:
+        return f"<fields {', '.join(self._kinds)}>"
 
 
 def _opened(data: Any, split: str, chosen: bytes) -> Dataset:

@@ -48,7 +48,7 @@ class Epoch:
 
     def _taken(self) -> Optional[Batch]:
         made = self._loader._native.next(self._arrays)
-        return None if made is None else made_batch(made, self._arrays)
+        return None if made is None else made_batch(made, self._arrays, self._loader)
 
     def _copied(self, feed: Feed) -> Optional[Batch]:
         """The copy of the next batch begins before this one is given, so that a step hides it. What a signal interrupts

@@ -195,3 +195,13 @@ def value_of(type_: Tuple[Any, ...], stored: bytes) -> Any:
         raise ConfigError(f"dataset: a field is of {dtype}, which NumPy does not have")
     array = numpy.frombuffer(stored, _NUMPY[dtype]).reshape(shape)
     return array[()] if not shape else array
+
+
+def column_of(type_: Tuple[Any, ...], values: bytes, begins: List[int]) -> Any:
+    """The values of all samples, of which number i lies from begins[i] to begins[i + 1]: of numbers of one size NumPy, samples
+    first, otherwise a list of value_of()."""
+    kind, dtype, shape = type_[1:4]
+    if kind == "number" and None not in shape and dtype in _NUMPY:
+        import numpy
+        return numpy.frombuffer(values, _NUMPY[dtype]).reshape([len(begins) - 1, *shape]).copy()
+    return [value_of(type_, values[begin:end]) for begin, end in zip(begins, begins[1:])]

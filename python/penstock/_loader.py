@@ -218,7 +218,7 @@ class Loader:
         epoch = self._epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
         index = whole("batch", index)
         with current(self._device):
-            batch = made_batch(self._native.batch(epoch, index, arrays), arrays)
+            batch = made_batch(self._native.batch(epoch, index, arrays), arrays, self)
         return batch if self._feed is None else self._delivered(self._feed.begin(batch))
 
     def plan(self, epoch: int, index: int) -> Plan:

@@ -6,7 +6,7 @@ from penstock._spec_text import NoCounterpart, Values, fill, number, number_text
 Maker = Callable[[Any, Values], str]
 
 COMPOSED = ("Compose", "Sequential", "ModuleList")
-FORM_ONLY = ("ToPureTensor", "Identity", "RGB", "ObjectDetection", "ClampBoundingBoxes")
+FORM_ONLY = ("ToPureTensor", "Identity", "ObjectDetection", "ClampBoundingBoxes")
 # What does not care whether the picture has been normalised: it moves pixels without a fill, or weighs them with weights of sum 1.
 AFTER_NORMALIZE = ("RandomHorizontalFlip", "RandomVerticalFlip", "RandomResizedCrop", "Resize", "GaussianBlur", "RandomErasing",
                    "MixUp", "CutMix", "ToDtype", *FORM_ONLY)
@@ -251,6 +251,7 @@ MAKERS: Dict[str, Maker] = {
     "ColorJitter": _color_jitter,
     "RandomGrayscale": _with_p("grayscale", 0.1),
     "Grayscale": _grayscale,
+    "RGB": lambda transform, values: "rgb",
     "TrivialAugmentWide": _trivial_augment,
     "RandAugment": _rand_augment,
     "AutoAugment": _auto_augment,

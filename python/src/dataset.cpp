@@ -47,6 +47,36 @@ nb::tuple ids_and_labels(const OpenDataset& self) {
   return nb::make_tuple(bytes_of(ids), bytes_of(labels));
 }
 
+/// The paths of all samples, in their order, each with a 0 after it, which no path has.
+nb::bytes paths(const OpenDataset& self) {
+  const Dataset& dataset = *self.dataset;
+  std::string all;
+  {
+    const Unlocked released;
+    for (uint64_t index = 0; index < dataset.size(); ++index) {
+      all.append(dataset.at(index).path).push_back('\0');
+      dataset.check_read(index);
+    }
+  }
+  return nb::bytes(all.data(), all.size());
+}
+
+/// The values of a field of these samples, one after the other, and where each begins, as bytes of int64; the last
+/// entry is where the last value ends.
+nb::tuple field_values(const OpenDataset& self, size_t number, const std::vector<uint64_t>& indices) {
+  std::string values;
+  std::vector<int64_t> begins{0};
+  {
+    const Unlocked released;
+    for (const uint64_t index : indices) {
+      const HeldField field = self.dataset->field(index, number);
+      values.append(reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size());
+      begins.push_back(static_cast<int64_t>(values.size()));
+    }
+  }
+  return nb::make_tuple(nb::bytes(values.data(), values.size()), bytes_of(begins));
+}
+
 /// Whose mean and deviation `normalize` takes, and these.
 nb::tuple statistics_tuple(const OpenDataset& self) {
   const auto [split, values] = normalize_statistics(*self.dataset);
@@ -126,6 +156,8 @@ void define_dataset(nb::module_& module) {
           "data"_a, "also"_a, "split"_a, Release())
       .def("sample", sample, "index"_a)
       .def("ids_and_labels", ids_and_labels)
+      .def("paths", paths)
+      .def("field_values", field_values, "number"_a, "indices"_a)
       .def("statistics", statistics_tuple)
       .def_prop_ro("parts", part_tuples)
       .def(

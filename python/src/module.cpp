@@ -1,9 +1,11 @@
 // penstock._native: the module itself, and errors as Python's exceptions.
 #include "python/src/module.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <string>
@@ -19,6 +21,9 @@ namespace {
 
 /// The thread that ends the interpreter; none: it goes on.
 std::atomic<std::thread::id> ending_thread{};
+
+/// Threads between their look at ending_thread and the GIL.
+std::atomic<int> returning_count = 0;
 
 bool is_ending_elsewhere() {
   const auto thread = ending_thread.load();
@@ -72,11 +77,26 @@ nb::str path_text(const std::filesystem::path& path) {
 void define_errors() { nb::register_exception_translator(translate); }
 
 Unlocked::~Unlocked() {
-  while (is_ending_elsewhere()) pause();
+  ++returning_count;
+  if (is_ending_elsewhere()) {
+    --returning_count;
+    for (;;) pause();
+  }
   PyEval_RestoreThread(state_);
+  --returning_count;
 }
 
-void begin_to_end() { ending_thread = std::this_thread::get_id(); }
+/// A thread that has seen nobody end the interpreter gets the GIL before the end begins: PyEval_RestoreThread() would
+/// unwind it.
+void begin_to_end() {
+  ending_thread = std::this_thread::get_id();
+  PyThreadState* const state = PyEval_SaveThread();
+  while (returning_count > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  PyEval_RestoreThread(state);
+}
+
+/// In the child of a fork, which has one thread.
+void forget_other_threads() { returning_count = 0; }
 
 void check_signals() {
   if (is_ending_elsewhere()) return;
@@ -95,6 +115,7 @@ NB_MODULE(_native, module) {
     return;
   }
   first = module.inc_ref().ptr();
+  pthread_atfork(nullptr, nullptr, penstock::python::forget_other_threads);
   // A daemon thread that stopped while the interpreter ended still holds its loader, and nanobind would report it.
   nanobind::set_leak_warnings(false);
   module.doc() = "The C++ side of penstock. Use the package penstock.";

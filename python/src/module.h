@@ -44,6 +44,7 @@ using Release = nb::call_guard<Unlocked>;
 
 /// To be called when the interpreter begins to end, by the thread that ends it.
 void begin_to_end();
+void forget_other_threads();
 
 /// Throws what a signal handler of Python has raised, for example KeyboardInterrupt. For threads without the GIL.
 void check_signals();

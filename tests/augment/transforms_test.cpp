@@ -88,11 +88,31 @@ TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
             "auto-augment, "
             "auto-contrast, center-crop, choice, color-jitter, crop, cutmix, cutout, equalize, erase, flip, "
             "gaussian-blur, grayscale, invert, letterbox, mixup, normalize, posterize, rand-augment, random-iou-crop, "
-            "random-resized-crop, resize, rotate, scale-jitter, sharpness, shift, solarize, three-augment, "
+            "random-resized-crop, resize, rgb, rotate, scale-jitter, sharpness, shift, solarize, three-augment, "
             "timm-rand-augment, trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
               HasSubstr("transform affine: unknown key \"degree\"; did you mean \"degrees\"?"));
   EXPECT_THAT(refusal("flip(p=0.5"), HasSubstr("parenthes"));
+}
+
+TEST(PipelineTest, RgbGivesWhatFollowsItThreeChannels) {
+  const DataStatistics grey{.channels = 1, .mean = {0.25}, .deviation = {0.5}};
+  const Pipeline pipeline("flip,rgb,normalize", grey), plain("flip,normalize", grey);
+  EXPECT_EQ(pipeline.channels(1), 3);
+  EXPECT_EQ(plain.channels(1), 1);
+  EXPECT_EQ(pipeline.statistics().channels, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(pipeline.normalization().scale[i], plain.normalization().scale[0]) << i;
+    EXPECT_EQ(pipeline.normalization().bias[i], plain.normalization().bias[0]) << i;
+  }
+  const DataStatistics color{.channels = 3, .mean = {0.1, 0.2, 0.3}, .deviation = {0.5, 0.6, 0.7}};
+  EXPECT_EQ(Pipeline("rgb,normalize", color).normalization().bias, Pipeline("normalize", color).normalization().bias);
+  EXPECT_EQ(refusal("grayscale,rgb"), "transform rgb: comes after grayscale; expected geometry alone before it");
+  EXPECT_EQ(refusal("normalize,rgb"), "transform rgb: comes after normalize; expected geometry alone before it");
+  EXPECT_EQ(refusal("rgb,rgb"), "transform rgb: comes after rgb; expected geometry alone before it");
+  EXPECT_THAT(refusal("apply(list={rgb})"), HasSubstr("its list has rgb; expected transforms of geometry and colour"));
+  EXPECT_EQ(refusal("rgb", {.channels = 1, .pixels = PixelType::kU16}),
+            "transform rgb: pictures have 1 channel of u16; expected 1 or 3 channels of u8");
 }
 
 TEST(AffineTransformTest, DrawsWithinTheRangesAndReachesTheirEnds) {

@@ -155,7 +155,8 @@ TEST_F(BytesContract, EveryRegisteredTransformIsDeterministic) {
     if (!Pipeline(spec, {}).boxes_field().empty()) continue;  // these samples have none
     options.workers = 0;
     const auto expected = digest(spec, options, 1);
-    EXPECT_NE(expected, untouched) << spec;
+    const bool is_of_grey_alone = Pipeline(spec, {}).channels(1) == 3;  // and these pictures have colours
+    EXPECT_EQ(expected == untouched, is_of_grey_alone) << spec;
     options.workers = 3;
     EXPECT_EQ(digest(spec, options, 2, 5), expected) << spec;
   }

@@ -162,3 +162,14 @@ def test_a_pad_that_is_too_wide_for_its_window_is_named(pictures):
 def test_a_magnitude_beyond_its_bins_is_named():
     with pytest.raises(penstock.ConfigError, match="RandAugment with magnitude 40 of 31 bins .closest: rand-augment"):
         from_torchvision(v2.RandAugment(magnitude=40))
+
+
+def test_grey_pictures_become_rgb(tmp_path):
+    assert from_torchvision(v2.Compose([v2.RandomHorizontalFlip(), v2.RGB(), v2.ToImage()])) == "flip,rgb"
+    levels = numpy.arange(48, dtype=numpy.uint8).reshape(6, 8)
+    penstock.pack([(levels, 0)], str(tmp_path))
+    grey, rgb = (next(iter(penstock.Loader(str(tmp_path), batch_size=1, workers=0, augment=augment))).images
+                 for augment in ("resize(height=4,width=4),normalize", "resize(height=4,width=4),rgb,normalize"))
+    assert tuple(grey.shape) == (1, 1, 4, 4) and tuple(rgb.shape) == (1, 3, 4, 4)
+    for channel in range(3):
+        assert (numpy.asarray(rgb)[:, channel] == numpy.asarray(grey)[:, 0]).all()

@@ -1,6 +1,7 @@
 """penstock.Dataset and penstock.show: single samples, and sheets of them."""
 import copy
 import io
+import json
 import pickle
 import shutil
 
@@ -239,8 +240,9 @@ def test_names_of_torchvisions_data_sets_are_there_or_are_told(pictures):
     data = penstock.Dataset(pictures)
     assert data.classes == data.class_names and data.class_to_idx == {"class0": 0, "class1": 1, "class2": 2}
     assert data.targets.tolist() == [sample.label for sample in data]
-    with pytest.raises(AttributeError, match=r"dataset: samples is no attribute; expected dataset\[i\].path with dataset.labels\[i\]"):
-        data.samples
+    assert data.samples == data.imgs == [(sample.path, sample.label) for sample in data]
+    with pytest.raises(AttributeError, match=r"dataset: root is no attribute; expected dataset.folder"):
+        data.root
     assert not hasattr(data, "nothing") and copy.copy(data)[0].id == data[0].id
 
 
@@ -281,3 +283,40 @@ def test_a_split_without_a_train_beside_it_has_its_own_statistics(dark_and_light
     assert "deviation of split test" in repr(penstock.Loader(alone))
     joined = penstock.Dataset([dark_and_light, dark_and_light], "test")
     assert joined.statistics.split == "train" and joined.statistics.mean[0] == pytest.approx(50 / 255)
+
+
+def test_paths_and_fields_are_read_without_a_picture(tmp_path):
+    names = [f"{i % 2}/{name}.png" for i, name in enumerate(("a", "b b", "\u00e4", "d", "e"))]
+    for i, name in enumerate(names):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(numpy.full((4, 4), i, numpy.uint8)).save(tmp_path / "in" / name)
+    rows = [{"file_name": name, "label": i % 2, "age": i * 3, "place": [i, i + 0.5], "text": f"line\n{i}", "tags": [i] * (i % 3)}
+            for i, name in enumerate(names)]
+    (tmp_path / "in/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    penstock.pack(f"jsonl(number=age,text=text,labels=tags):{tmp_path / 'in/train.jsonl'}", tmp_path / "out", shards=2)
+    for options in ({}, {"subset": "percent(0-60)"}):
+        loader = penstock.Loader(tmp_path / "out", batch_size=3, workers=0, layout="u8", augment="flip", **options)
+        data = loader.dataset
+        expected = list(data)
+        assert data.paths == [sample.path for sample in expected] and sorted(data.paths) == sorted(names[i] for i in data.ids.tolist())
+        assert data.fields["age"].dtype == numpy.asarray(expected[0].fields["age"]).dtype
+        assert data.fields["age"].tolist() == [sample.fields["age"] for sample in expected]
+        assert data.fields["place"].shape == (len(data), 2) and data.fields["place"].dtype == numpy.float32
+        assert data.fields["text"] == [sample.fields["text"] for sample in expected]
+        assert [tags.tolist() for tags in data.fields["tags"]] == [sample.fields["tags"].tolist() for sample in expected]
+        assert set(data.fields) == set(expected[0].fields) and len(data.fields) == len(expected[0].fields)
+        with pytest.raises(KeyError, match="no field ages; expected one of "):
+            data.fields["ages"]
+        for batch in loader:
+            assert batch.paths == [data[index].path for index in batch.indices.tolist()] == batch.to("cpu").paths
+    with pytest.raises(AttributeError, match="expected loader.dataset.paths, by batch.indices"):
+        copy.deepcopy(batch).paths
+    del loader
+    with pytest.raises(AttributeError, match="expected loader.dataset.paths, by batch.indices"):
+        batch.paths
+
+
+def test_an_epoch_does_not_open_the_data_set_again(pictures):
+    loader = penstock.Loader(pictures, batch_size=24, augment="resize(height=8,width=8)")
+    batch = next(iter(loader))
+    assert loader._dataset is None and len(batch.paths) == 24 and loader._dataset is not None

@@ -67,6 +67,7 @@ WITHOUT_CHANCE = {
             hue=interval(draw, -0.5, 0.5)),
     "RandomGrayscale": lambda draw, of: of.RandomGrayscale(draw.randint(0, 1)),
     "Grayscale": lambda draw, of: of.Grayscale(3),
+    "RGB": lambda draw, of: v2.RGB(),
     "RandomSolarize": lambda draw, of: of.RandomSolarize(draw.randint(0, 255), p=1),
     "RandomPosterize": lambda draw, of: of.RandomPosterize(draw.randint(1, 8), p=1),
     "RandomAdjustSharpness": lambda draw, of: of.RandomAdjustSharpness(draw.uniform(0, 3), p=1),

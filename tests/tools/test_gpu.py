@@ -292,7 +292,7 @@ def test_a_bundle_holds_what_another_machine_lacks_and_runs(tmp_path):
         "expected script/wheel before, for the steps `python`")
     assert list((bundle / "wheels").iterdir()) == []
     libraries = {path.name.split(".so")[0] for path in (bundle / "lib").iterdir()}
-    assert {"libpenstock", "libpenstock_train", "libtbb", "libjpeg", "libhwy", "libisal", "libspng", "libxxhash"} <= libraries
+    assert {"libpenstock", "libpenstock_train", "libpenstock_cuda", "libtbb", "libjpeg", "libhwy", "libisal", "libspng", "libxxhash"} <= libraries
     assert not libraries & {"libc", "libstdc++", "libgomp", "libtorch_cpu", "libc10", "libcudart", "libnccl"}
     assert (bundle / "bin/train").stat().st_mode & stat.S_IXUSR
     # PENSTOCK_BIN would be used without a bundle.

@@ -6,14 +6,19 @@ import re
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from test_study import drawn, values
 from train_tool import DATA, FAST, SMALL, metrics, run
 
 FAKE = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve().parent / "lib" / "libfake_nvml.so"
 
 
-def rows(out):
-    with (out / "gpu.csv").open() as file:
+def csv_rows(path):
+    with path.open() as file:
         return list(csv.DictReader(file))
+
+
+def rows(out):
+    return csv_rows(out / "gpu.csv")
 
 
 def test_csv_jsonl_and_tensorboard_have_the_use_of_the_gpu(tmp_path, monkeypatch):
@@ -48,10 +53,12 @@ def test_the_page_of_a_study_has_a_chart_of_it(tmp_path, monkeypatch):
     study = ["study", "--data", DATA, "-b", "32", "--threads", "1", "--device", "cpu", "--workers", "1", "--epochs", "1"]
     out = tmp_path / "study"
     run(tmp_path, *study, "--out", out)
-    page = (out / "report.html").read_text()
-    assert page.count('class="timeline gpu"') == 1 and page.count('<polyline class="busy"') == 1
-    assert re.search(r"GPU: busy \d+ % of \d+\.\d s, at most \d\.\d GB of 8\.6 GB taken", page)
+    page = drawn(tmp_path, out)
+    assert [attributes.get("class") for attributes in page.attributes].count("timeline gpu") == 1
+    assert re.search(r"GPU: busy \d+ % of \d+\.\d s, at most \d\.\d GB of 8\.6 GB taken", page.words)
+    points = values(out)["rows"][0]["gpu"]["points"]
+    assert [point[1] for point in points] == [float(row["busy_percent"]) for row in csv_rows(next(out.glob("runs/*/gpu.csv")))]
     gpu = next(out.glob("runs/*/gpu.csv"))
     gpu.write_text(gpu.read_text() + "1,two\n")
     run(tmp_path, *study, "--out", out)
-    assert "no chart of the GPU: " in (out / "report.html").read_text()
+    assert "no chart of the GPU: " in drawn(tmp_path, out).words

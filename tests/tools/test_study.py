@@ -7,17 +7,18 @@ import shutil
 import signal
 import statistics
 import subprocess
+import urllib.parse
+import xml.etree.ElementTree
 
 import pytest
 from PIL import Image
 
-from train_tool import DATA, TRAIN, environment, run, start
+from train_tool import DATA, TRAIN, run, start
 
 # 25 steps per epoch: the page draws steps 10 to 29, with the turn from epoch 1 to epoch 2 between them.
 COMMAND = ["study", "--workers", "0,1", "--data", DATA, "-b", "16", "--epochs", "2", "--threads", "1", "--device", "cpu",
            "--emulate-step", "2ms"]
 STUDY = [*COMMAND, "--repeat", "2", "--augment", "affine(degrees=10)", "--ablate", "augment"]
-CHARTS = [f"chart-{name}.{kind}" for name in ("total", "stages") for kind in ("svg", "png")]
 PHASES = {"wait", "host_to_device", "forward", "backward", "communication", "bubble", "optimizer", "other"}
 
 
@@ -114,18 +115,15 @@ def test_every_table_and_summary_line_says_emulated(study):
     assert busy <= 1 and len(said) == 2 + 3 + 4 + busy and all("[emulated]" in line for line in said), said
     assert sum("bound: " in line for line in said) == 4
     assert [row["times"] for row in csv_rows(out)] == ["emulated"] * 4
-    for name in CHARTS:
-        assert (out / name).stat().st_size > 1000
-    for name in ("total", "stages"):
-        assert "[emulated]" in (out / f"chart-{name}.svg").read_text()
 
 
 class Page(html.parser.HTMLParser):
-    """The parts of the page that tests look at: sections of rows with their rectangles, table rows, words, links to elsewhere."""
+    """The parts of a drawn page that tests look at: headings, sections of rows with their rectangles, rows of tables, charts, words, links
+    to elsewhere."""
 
     def __init__(self, text):
         super().__init__()
-        self.rows, self.table, self.words, self.attributes, self.tags = [], 0, "", [], []
+        self.rows, self.tables, self.headings, self.words, self.attributes, self.tags, self.charts = [], [], [], "", [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -135,13 +133,27 @@ class Page(html.parser.HTMLParser):
         classes = (attributes.get("class") or "").split()
         if tag == "section" and "row" in classes:
             self.rows.append([])
+        if tag == "table":
+            self.tables.append([])
         if tag == "tr":
-            self.table += 1
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        if tag == "h2":
+            self.headings.append("")
         if tag == "rect" and self.rows:
             self.rows[-1].append(classes)
+        if attributes.get("download"):
+            self.charts.append((attributes["download"], urllib.parse.unquote(attributes["href"].removeprefix("data:image/svg+xml,"))))
 
     def handle_data(self, data):
-        self.words += data
+        tag = self.tags[-1] if self.tags else ""
+        if tag in ("td", "th", "wbr"):
+            self.tables[-1][-1][-1] += data
+        if tag == "h2":
+            self.headings[-1] += data
+        if tag not in ("script", "style"):
+            self.words += data
 
 
 def chromium(tmp_path, page, *flags):
@@ -151,24 +163,37 @@ def chromium(tmp_path, page, *flags):
     return done.stdout
 
 
-def bars(svg, colour):
-    """The bars of a chart in a colour, without that of its key: (top, bottom, left, right), from the top."""
-    points = [[float(number) for number in re.split("[ ,]", polygon.strip())] for polygon in
-              re.findall(rf"<polygon fill = '{re.escape(colour)}' points = '([^']*)'", svg)]
-    found = sorted((min(p[1::2]), max(p[1::2]), min(p[::2]), max(p[::2])) for p in points)
-    return [bar for bar in found if bar[1] - bar[0] > 15]  # the key's is half as thick
+def drawn(tmp_path, out):
+    """The page of a study as a browser shows it."""
+    return Page(chromium(tmp_path, out / "report.html", "--dump-dom"))
 
 
-LOAD, UPDATE = "rgb(213,  94,   0)", "rgb(  0, 114, 178)"
+def values(out):
+    """The values that the page draws."""
+    (text,) = re.findall(r'<script type="application/json" id="study">(.*?)</script>', (out / "report.html").read_text(), re.DOTALL)
+    return json.loads(text)
 
 
-def check_bars(svg, count):
-    """As many bars as rows, none over another one, and loads before updates."""
-    update = bars(svg, UPDATE)
-    assert len(update) == count
-    assert all(above[1] < below[0] for above, below in zip(update, update[1:])), update
-    for load, then in zip(bars(svg, LOAD), update):
-        assert load[:2] == then[:2] and load[3] == pytest.approx(then[2], abs=0.02)
+def bars(svg):
+    """The bars of a chart by their classes: (top, bottom, left, right), from the top."""
+    found = {}
+    for rect in xml.etree.ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}rect"):
+        if rect.get("class").startswith("bar "):
+            x, y, width, height = (float(rect.get(key)) for key in ("x", "y", "width", "height"))
+            found.setdefault(rect.get("class").split()[1], []).append((y, y + height, x, x + width))
+    return found
+
+
+def check_bars(svg, lengths):
+    """A bar for each of `lengths`, none over another one and all in one scale, and loads before updates."""
+    found = bars(svg)
+    assert all(above[1] < below[0] for above, below in zip(found["c0"], found["c0"][1:])), found
+    rows = [found["c1"], found["c0"]] if "c1" in found else [found["c0"]]
+    assert [len(row) for row in rows] == [len(lengths)] * len(rows)
+    scale = max(bar[3] - rows[0][0][2] for bar in found["c0"]) / max(map(sum, lengths))
+    for row, parts in zip(zip(*rows), lengths, strict=True):
+        assert [bar[3] - bar[2] for bar in row] == pytest.approx([part * scale for part in parts], abs=0.05)
+        assert all(first[:2] == then[:2] and first[3] == pytest.approx(then[2], abs=0.02) for first, then in zip(row, row[1:]))
 
 
 def overflowing(tmp_path, report, width):
@@ -184,15 +209,30 @@ def overflowing(tmp_path, report, width):
     return int(body["data-page"]), int(body["data-table"])
 
 
-def test_charts_have_a_bar_for_every_row(study):
+def test_charts_show_every_row(study, tmp_path):
     out, _ = study
-    check_bars((out / "chart-stages.svg").read_text(), 4)
+    rows = csv_rows(out)
+    charts = dict(drawn(tmp_path, out).charts)
+    assert list(charts) == ["chart-total.svg", "chart-stages.svg"] and all("[emulated]" in svg for svg in charts.values())
+    check_bars(charts["chart-stages.svg"], [(float(row["load_ms"]), float(row["update_ms"])) for row in rows])
+    total = xml.etree.ElementTree.fromstring(charts["chart-total.svg"])
+    height = {}  # by class and radius; those in a row are left and right of the key
+    for circle in total.iter("{http://www.w3.org/2000/svg}circle"):
+        if circle.get("cx") != "255":
+            height.setdefault((circle.get("class"), circle.get("r")), []).append(float(circle.get("cy")))
+    zero = max(float(line.get("y1")) for line in total.iter("{http://www.w3.org/2000/svg}line") if line.get("class") == "grid")
+    for radius, column in (("3.5", "total_s"), ("7", "predicted_s")):
+        found = [y for key in height if key[1] == radius for y in height[key]]
+        scale = (zero - height[("c0", "3.5")][0]) / float(rows[0]["total_s"])
+        assert [(zero - y) / scale for y in found] == pytest.approx([float(row[column]) for row in rows], rel=0.02, abs=0.02)
 
 
 def test_the_page_in_a_browser(study, tmp_path):
     out, _ = study
-    page = Page(chromium(tmp_path, out / "report.html", "--dump-dom"))
-    assert page.table == 5 and len(page.rows) == 4 and page.tags.count("svg") >= 2 + 4
+    page = drawn(tmp_path, out)
+    assert len(page.tables) == 1 and len(page.tables[0]) == 5 and len(page.rows) == 4 and page.tags.count("svg") >= 2 + 4
+    head, _, *body = markdown_rows((out / "study.md").read_text())
+    assert page.tables[0] == [head, *([re.sub(r" \(.*\)", "", cell) for cell in row] for row in body)]
     for rectangles in page.rows:
         lanes = [classes[1] for classes in rectangles if classes[0] == "lane"]
         assert lanes == ["loader", "trainer"]  # without workers the trainer's thread does both
@@ -204,15 +244,39 @@ def test_the_page_in_a_browser(study, tmp_path):
     assert page.words.count("20 steps (10 to 29) in") == 4 and page.words.count("bound: ") == 4
     assert page.words.count("between epochs 1 and 2: ") == 4
     assert page.words.count("emulated") >= 4 * 3
-    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
-    for attributes in page.attributes:
-        for name in ("src", "href", "xlink:href"):
-            assert (attributes.get(name) or "#").startswith("#"), attributes
+    for line in (line[2:] for line in (out / "study.md").read_text().splitlines() if line.startswith("- ")):
+        assert line.split(": ", 1)[1] in page.words
+
+
+def test_the_page_needs_no_other_file(study, tmp_path):
+    out, _ = study
+    text = (out / "report.html").read_text()
+    for page in (Page(text), drawn(tmp_path, out)):
+        assert not {"link", "img", "iframe", "object"} & set(page.tags) and page.tags.count("script") == 2
+        for attributes in page.attributes:
+            for name in ("src", "href", "xlink:href"):
+                assert (attributes.get(name) or "study.md").startswith(("study.md", "data:")), attributes
+    assert '<a href="study.md">' in text.split("<noscript>")[1].split("</noscript>")[0]
+
+
+def test_a_value_cannot_end_the_script(study, cache, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(study[0], out)
+    evil = "<!--<script></script><img src=x>"
+    last = sorted(path for path in out.glob("runs/01-*") if path.is_dir())[-1]
+    trace = json.loads((last / "trace.json").read_text())
+    thread = next(event for event in trace["traceEvents"] if event["name"] == "thread_name" and event["args"]["name"] == "loader worker 0")
+    thread["args"]["name"] += evil
+    (last / "trace.json").write_text(json.dumps(trace))
+    run(cache, *STUDY, "--out", out)
+    assert values(out)["rows"][0]["timeline"]["lanes"][0]["name"] == "loader worker 0" + evil
+    page = drawn(tmp_path, out)
+    assert len(page.rows) == 4 and "img" not in page.tags
 
 
 def test_the_page_shows_what_came_over_the_link_where_data_were_far(study, cache, tmp_path):
     """The counts are put into the summaries of runs that are finished, as runs over a link have them."""
-    assert "<h2>Link" not in (study[0] / "report.html").read_text()
+    assert [table["heading"] for table in values(study[0])["tables"]] == [""]
     out = tmp_path / "out"
     shutil.copytree(study[0], out)
     counts = {"emulated": False, "fetched_bytes": 45_000_000, "over_bytes": 5_000_000, "bytes_per_second": 2e7, "hit_count": 1234, "hit_bytes": 9,
@@ -221,9 +285,9 @@ def test_the_page_shows_what_came_over_the_link_where_data_were_far(study, cache
     last = sorted(path for path in out.glob("runs/01-*") if path.is_dir())[-1] / "summary.json"
     last.write_text(json.dumps({**json.loads(last.read_text()), "link": counts}))
     run(cache, *STUDY, "--out", out)
-    table = (out / "report.html").read_text().split("<h2>Link [emulated]</h2>")[1].split("</table>")[0]
-    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", table)]
-    assert cells == ["single, augmented, 0 workers", "s3://bucket 45.0 MB", "20", "5.0 MB", "1,234", "17", "23", "31", "41", "5,678", "503 4, lost 1", "measured"]
+    page = drawn(tmp_path, out)
+    assert page.headings == ["Link [emulated]", "Charts [emulated]", "Timelines [emulated]"]
+    assert page.tables[1][1] == ["single, augmented, 0 workers", "s3://bucket 45.0 MB", "20", "5.0 MB", "1,234", "17", "23", "31", "41", "5,678", "503 4, lost 1", "measured"]
     last.write_text(json.dumps({**json.loads(last.read_text()), "link": {"hit_count": 1}}))
     assert f"{last}: " in run(cache, *STUDY, "--out", out, code=4).stderr
 
@@ -238,20 +302,15 @@ def test_the_page_shows_its_colours(study, tmp_path):
         assert colours.get(colour, 0) > 100, colour
 
 
-def test_a_report_without_traces_and_gnuplot_says_so(study, cache, tmp_path):
+def test_a_report_without_traces_says_so(study, cache, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(study[0], out)
     for trace in out.glob("runs/*/trace.json"):
         trace.unlink()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/env").symlink_to(shutil.which("env"))
-    process = subprocess.run([TRAIN, *STUDY, "--out", out], capture_output=True, text=True, timeout=60,
-                             env={**environment(cache), "PATH": str(tmp_path / "bin")}, check=True)
-    assert process.stderr.count("finished earlier") == 8
-    assert "gnuplot is not installed" in last_line(process.stderr)
-    text = (out / "report.html").read_text()
-    assert "gnuplot is not installed" in text and text.count("no timeline: ") == 4
-    assert not any((out / name).exists() for name in CHARTS)
+    done = run(cache, *STUDY, "--out", out)
+    assert done.stderr.count("finished earlier") == 8
+    page = drawn(tmp_path, out)
+    assert page.words.count("no timeline: ") == 4 and page.rows == [[]] * 4
 
 
 def test_a_trace_without_durations_has_no_timeline(study, cache, tmp_path):
@@ -264,9 +323,9 @@ def test_a_trace_without_durations_has_no_timeline(study, cache, tmp_path):
             event["dur"] = 0
     traces[0].write_text(json.dumps(content))
     run(cache, *STUDY, "--out", out)
-    text = (out / "report.html").read_text()
-    assert text.count("no timeline: ") == 1
-    assert f"{traces[0]}: no event of category step takes any time; expected durations" in text
+    first, *others = (row["timeline"] for row in values(out)["rows"])
+    assert first == f"no timeline: {traces[0]}: no event of category step takes any time; expected durations"
+    assert all(len(timeline["lanes"]) == 2 for timeline in others)
 
 
 def test_a_study_that_was_stopped_goes_on(cache, tmp_path):
@@ -292,7 +351,7 @@ def test_a_study_that_was_stopped_goes_on(cache, tmp_path):
     assert sum(": fastest of one run each: " in line for line in lines) == 2 and not any("fastest with" in line for line in lines)
     ranks = [one["world_size"] for number in range(1, 5) for one in summaries(out, number)]
     assert ranks == [1, 1, 2, 2]
-    assert "rank 0 of 2" in (out / "report.html").read_text()
+    assert drawn(tmp_path, out).words.count("; rank 0 of 2") == 2
 
 
 def test_a_run_that_fails_ends_the_study_with_its_own_words(cache, tmp_path):
@@ -380,13 +439,17 @@ def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
     trained = [row["trains as single"] for row in table]
     assert trained[:2] + trained[3:] == ["same"] * 4 and re.fullmatch(r"within 0\.000\d+", trained[2]), trained
     assert "## Modes [emulated]" in (out / "study.md").read_text()
-    page = (out / "report.html").read_text()
-    assert "speed-up of every mode over single" in page and "<th>trains as single</th>" in page and "stages take equally long" in page
-    assert (out / "chart-modes.png").stat().st_size > 5_000
+    page = drawn(tmp_path, out)
+    assert page.headings == ["Modes [emulated]", "Charts [emulated]", "Timelines [emulated]"]
+    assert "trains as single" in page.tables[1][0] and "stages take equally long" in page.words
+    labels = [attributes.get("aria-label") for attributes in page.attributes]
+    assert "speed-up of every mode over single" in labels and "load and update per batch of every row" in labels
     # The bubble of the table is the one that the run itself has told, which is of all ranks.
     assert [row["bubble"] for row in table] == [f"{100 * one.get('bubble', {}).get('measured', 0):.0f} %" for one in found]
     assert found[3]["bubble"]["measured"] > 0.05
-    for name in ("total", "stages", "modes"):
-        check_bars((out / f"chart-{name}.svg").read_text(), len(modes))
+    charts, rows = dict(page.charts), csv_rows(out)
+    check_bars(charts["chart-total.svg"], [(float(row["total_s"]),) for row in rows])
+    check_bars(charts["chart-stages.svg"], [(float(row["load_ms"]), float(row["update_ms"])) for row in rows])
+    check_bars(charts["chart-modes.svg"], [(one["images_per_second"] / found[0]["images_per_second"],) for one in found])
     for width in (1300, 800):
         assert overflowing(tmp_path, out / "report.html", width) == (0, 0)

@@ -200,13 +200,23 @@ def test_runs_that_start_in_one_second_have_folders_of_their_own(cache, tmp_path
 
 
 def test_splits_of_other_channels_are_named(cache, tmp_path):
-    for split, shape in (("train", (8, 8, 3)), ("val", (8, 8))):
+    for split, shape in (("train", (16, 16, 3)), ("val", (16, 16))):
         for name in "ab":
             (tmp_path / "in" / split / name).mkdir(parents=True)
             Image.fromarray(np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)).save(tmp_path / "in" / split / name / "0.png")
     said = run(cache, "--data", f"image-folder:{tmp_path / 'in'}", "-b", 2, "--device", "cpu", "--check", code=2).stderr
-    assert re.fullmatch(r"train: \S+/test: pictures have 1 channel; expected 3, as in \S+/train: save one of them as RGB, and all are read "
-                        r"so\n", said), said
+    assert re.fullmatch(r"train: \S+/test: pictures have 1 channel; expected 3, as in \S+/train: with rgb first in --augment, grey ones "
+                        r"have 3\n", said), said
+    run(cache, "--data", f"image-folder:{tmp_path / 'in'}", "-b", 2, "--device", "cpu", "--augment", "rgb", "--epochs", 1, cwd=tmp_path)
+
+
+def test_grey_pictures_train_weights_of_rgb(cache, tmp_path):
+    flags = ["--arch", "resnet18", "-b", 8, "--device", "cpu", "--epochs", 0, "-j", 0]
+    run(cache, "--data", "digits(count=16,size=32)", *flags, "--augment", "rgb,resize(height=32,width=32)", "--out", tmp_path / "a")
+    weights = tmp_path / "a" / "model.safetensors"
+    refused = run(cache, "--data", "digits(count=16,size=32)", *flags, "--pretrained", weights, "--out", tmp_path / "b", code=4).stderr
+    assert "conv1.weight is 64 x 3 x 7 x 7, the model's is 64 x 1 x 7 x 7" in refused and "with rgb first in --augment" in refused
+    run(cache, "--data", "digits(count=16,size=32)", *flags, "--augment", "rgb", "--pretrained", weights, "--out", tmp_path / "b")
 
 
 def test_closed_descriptors_are_nothing_to_write_into(cache, tmp_path):

@@ -5,8 +5,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef PENSTOCK_HAS_CUDA
 #include <c10/cuda/CUDAFunctions.h>
-
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "train/comm/busy_time.h"
+#include "train/comm/nccl.h"
 #include "train/comm/shared_comm.h"
 #include "train/rendezvous/address.h"
 #include "train/rendezvous/announced.h"
@@ -29,6 +28,8 @@
 
 namespace penstock {
 namespace {
+
+detail::NcclMaker* nccl_maker = nullptr;
 
 using detail::BusyTime;  // of one group; its collectives end on Gloo's threads
 using detail::FailureReport;
@@ -139,22 +140,19 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const Group& group, std::chrono::sec
   return c10::make_intrusive<c10d::ProcessGroupGloo>(group.store, rendezvous.rank, rendezvous.world_size, options);
 }
 
-c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Group& group,
-                                            [[maybe_unused]] std::chrono::seconds timeout) {
-#ifdef PENSTOCK_HAS_CUDA
+c10::intrusive_ptr<c10d::Backend> make_nccl(const Group& group, std::chrono::seconds timeout) {
+  if (nccl_maker == nullptr)
+    throw config_error(
+        "--dist-backend is nccl, which this build has not; expected gloo, or a build with a CUDA LibTorch");
   const Rendezvous& rendezvous = group.rendezvous;
   const std::string interface =
       rendezvous.interface.empty() && detail::is_loopback(group.address()) ? "lo" : rendezvous.interface;
   if (!interface.empty()) setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/!rendezvous.interface.empty());
+#ifdef PENSTOCK_HAS_CUDA
   c10::cuda::set_device(group.device.index());
-  setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
-  auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(group.store, rendezvous.rank, rendezvous.world_size, options);
-#else
-  throw config_error(
-      "--dist-backend is nccl, which this build has not; expected gloo, or a build with a CUDA LibTorch");
 #endif
+  setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
+  return nccl_maker(group.store, rendezvous.rank, rendezvous.world_size, timeout);
 }
 
 /// Gloo connects ranks here, and waits 5 times the time-out for one that does not come. NCCL connects with the first
@@ -317,6 +315,8 @@ class C10dComm final : public Comm {
 };
 
 }  // namespace
+
+void detail::set_nccl_maker(NcclMaker* maker) { nccl_maker = maker; }
 
 std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, const Rendezvous& rendezvous,
                                      const torch::Device& device, const std::string& backend) {

@@ -279,7 +279,7 @@ std::string with_normalize(const std::string& spec_list) {
 }
 
 Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline) {
-  const int channels = dataset.manifest().channels;
+  const int channels = pipeline.channels(dataset.manifest().channels);
   const auto example = dataset.example();
   if (!example) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected 1 or more to train on"));
   const Plan whole = Plan::upright(example->orientation, example->extent.height, example->extent.width);

@@ -38,4 +38,9 @@ class CudaGraph {
 /// a graph would not see again.
 std::unique_ptr<CudaGraph> make_device_graph(const torch::Device& device);
 
+/// What makes the graphs of a CUDA device; libpenstock_cuda.so says it when it is loaded, before main()
+/// (train/tensor/cuda_library.h).
+using DeviceGraphMaker = std::unique_ptr<CudaGraph>(const torch::Device& device);
+void set_device_graph_maker(DeviceGraphMaker* maker);
+
 }  // namespace penstock

@@ -101,7 +101,7 @@ std::string advice_of(const Tensors& file, const std::vector<std::string>& misma
                                   first->second.size(0) == mine.size(0) && first->second.size(1) != mine.size(1);
   if (differ_in_channels)
     advice += concat("; these are for pictures of ", first->second.size(1), " channels, and those of --data have ",
-                     mine.size(1), first->second.size(1) == 3 ? ": save grey pictures as RGB" : "");
+                     mine.size(1), first->second.size(1) == 3 ? ": with rgb first in --augment, grey ones have 3" : "");
   return advice + new_head_advice(mismatches, model);
 }
 

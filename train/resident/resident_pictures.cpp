@@ -129,7 +129,7 @@ class ResidentPictures::Upload {
     const Plan whole = Plan::upright(sample.orientation, sample.extent.height, sample.extent.width);
     const Plan plan = pipeline_.plan(whole, options_.seed, 0, sample.id);
     Extent& row = to_.row_extent_;
-    if (is_first) row = {plan.output_height, plan.output_width, dataset_.manifest().channels};
+    if (is_first) row = {plan.output_height, plan.output_width, pipeline_.channels(dataset_.manifest().channels)};
     if (plan.output_height == row.height && plan.output_width == row.width) return;
     throw config_error(concat("--resident: ", dataset_.where(index), ": is ", plan.output_height, " x ",
                               plan.output_width, " after the transforms, and the first sample is ", row.height, " x ",

@@ -32,20 +32,23 @@ int64_t outputs_in(const Dataset& test, const std::string& loss) {
 /// Throws config_error, which names both folders, if the splits, which may be of two data sets, have different classes,
 /// fields or channels, and if the one that is evaluated has not what the loss compares outputs with. Requires that
 /// there is such a split.
-void check_splits_fit(const TrainingData& data, const std::string& loss, const LossTarget& target) {
-  const Dataset& train = *data.train;
-  const Dataset& test = *data.test;
+void check_splits_fit(const Setup& setup) {
+  const Dataset& train = *setup.data.train;
+  const Dataset& test = *setup.data.test;
   const auto problem = class_problem(test.folder(), test.manifest(), train.folder(), train.manifest());
   if (!problem.empty()) throw config_error(problem);
   if (test.size() == 0) return;
   const auto as_in_train = concat(", as in ", train.folder().string());
-  const int channels = test.manifest().channels, expected = train.manifest().channels;
+  const int channels = setup.eval_pipeline->channels(test.manifest().channels),
+            expected = setup.pipeline->channels(train.manifest().channels);
   if (channels != expected)
     throw config_error(concat(test.folder().string(), ": pictures have ",
                               count_text(static_cast<uint64_t>(channels), "channel"), "; expected ", expected,
-                              as_in_train, channels == 1 ? ": save one of them as RGB, and all are read so" : ""));
+                              as_in_train,
+                              channels == 1 || expected == 1 ? ": with rgb first in --augment, grey ones have 3" : ""));
+  const LossTarget& target = setup.loss->target();
   if (target.is_class()) return;
-  const int64_t outputs = outputs_in(test, loss);
+  const int64_t outputs = outputs_in(test, setup.options.loss.text());
   if (outputs != target.outputs)
     throw config_error(concat(test.folder().string(), ": field ", in_quotes(target.field), " has ", outputs,
                               " numbers per sample; expected ", target.outputs, as_in_train));
@@ -103,7 +106,7 @@ void check_data(const Setup& setup) {
     throw config_error(concat("--schedule is ", options.schedule, " with --data ", options.data, ": ",
                               setup.data.test ? "0 test samples" : setup.data.no_test,
                               "; expected a test split, whose evaluation it follows"));
-  if (setup.data.test) check_splits_fit(setup.data, options.loss.text(), setup.loss->target());
+  if (setup.data.test) check_splits_fit(setup);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
     const Extent test = rendered_extent(*setup.data.test, *setup.eval_pipeline);

@@ -16,6 +16,7 @@
 #include "train/rendezvous/address.h"
 #include "train/run/exact.h"
 #include "train/tensor/cuda_device.h"
+#include "train/tensor/cuda_library.h"
 
 namespace penstock {
 namespace {
@@ -245,6 +246,10 @@ StepPlan plan_of(const TrainOptions& options, int ranks, std::optional<torch::De
 }
 
 torch::DeviceType device_type(const TrainOptions& options) {
+  if (options.device == "auto" && !cuda_library_problem().empty())
+    throw device_error(
+        concat("--device auto: this machine has NVIDIA's driver, and CUDA's libraries cannot be loaded: ",
+               cuda_library_problem(), "; expected all of them, or --device cpu"));
   const bool has_cuda = options.device != "cpu" && torch::cuda::is_available();
   if ((options.device == "cuda" || options.gpu >= 0) && !has_cuda) {
     throw device_error(concat(options.gpu >= 0 ? concat("--gpu ", options.gpu) : "--device cuda",

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/tensor/cuda_library.h"
 
 namespace penstock {
 namespace {
@@ -32,6 +33,7 @@ NoDevice no_device() {
   int count = 0;
   if (const auto error = cudaGetDeviceCount(&count); error != cudaSuccess && error != cudaErrorNoDevice)
     why.error = cudaGetErrorString(error);
+  why.library_problem = cuda_library_problem();
   cudaGetLastError();  // otherwise the next call of the run time would find it
 #endif
   return why;
@@ -39,6 +41,7 @@ NoDevice no_device() {
 
 std::string no_device_text(const NoDevice& why) {
   if (why.runtime == 0) return "this LibTorch is without CUDA";
+  if (!why.library_problem.empty()) return why.library_problem;
   if (why.driver == 0) return "there is no NVIDIA driver";
   if (why.driver < why.runtime)
     return concat("the NVIDIA driver is for CUDA ", cuda_version(why.driver), ", older than LibTorch's ",

@@ -13,6 +13,7 @@ namespace penstock {
 struct NoDevice {
   int driver = 0, runtime = 0;       ///< Versions of CUDA as 1000 * major + 10 * minor; driver 0: there is none.
   std::string error = {};            ///< What the run time says; "" if it counts 0 devices.
+  std::string library_problem = {};  ///< As cuda_library_problem().
   std::string visible_devices = {};  ///< CUDA_VISIBLE_DEVICES.
   bool has_visible_devices = false;  ///< Whether it is set.
 };

@@ -125,8 +125,7 @@ StudyOptions parse_study_options(int argc, char** argv) {
   app.add_option("-j,--workers", workers,
                  "numbers of workers per rank, for example 0,1,2,4; the others are predicted from the first one")
       ->capture_default_str();
-  app.add_option("--out", options.out, "folder for study.md, study.csv, charts, report.html and runs/")
-      ->capture_default_str();
+  app.add_option("--out", options.out, "folder for study.md, study.csv, report.html and runs/")->capture_default_str();
   app.add_option("--modes", modes, concat("modes to compare, separated by commas: ", join(mode_names())))
       ->capture_default_str();
   app.add_option(

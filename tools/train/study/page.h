@@ -1,15 +1,18 @@
 // Page: report.html, the whole study on one page that needs no other file.
 #pragma once
 
-#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "tools/train/study/results.h"
 
 namespace penstock {
 
-/// The page with the table, the charts (inlined, as far as they are in `out`) and a timeline of each row. If
-/// `charts_note` is not empty, it says why charts are missing. For a row whose trace cannot be read the page says so.
-std::string page(const StudyResults& results, const std::filesystem::path& out, const std::string& charts_note);
+/// page.html, which CMake writes into the program.
+extern const std::string_view kPageTemplate;
+
+/// The page with the tables, the charts and a timeline of each row: page.html, whose script draws them, with the
+/// study's values as JSON. For a row whose trace cannot be read the page says so.
+std::string page(const StudyResults& results);
 
 }  // namespace penstock

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "core/temporary.h"
 #include "core/text.h"
-#include "tools/train/study/charts.h"
 #include "tools/train/study/folder.h"
 #include "tools/train/study/mode_table.h"
 #include "tools/train/study/page.h"
@@ -87,17 +86,14 @@ class Study {
         folders[row].push_back(folder_.run(run_name(rows_, row, repeat)));
     auto results = read_results(options_, rows_, folders);
     verify_modes(options_, results);
-    const std::string charts_note = draw_charts(results, options_.out);
-    if (!charts_note.empty()) std::cerr << "study: " << charts_note << std::endl;
     write_text(options_.out / "study.md", markdown(results));
     write_text(options_.out / "study.csv", csv(results));
-    write_text(options_.out / "report.html", page(results, options_.out, charts_note));
+    write_text(options_.out / "report.html", page(results));
     std::cout << markdown_table(table_of(results));
     if (const Table modes = mode_table(results); !modes.rows.empty()) std::cout << '\n' << markdown_table(modes);
     for (const auto& line : findings(results)) std::cout << line << '\n';
     for (const auto& line : limits(results)) std::cout << line << '\n';
-    std::cout << "written: " << (options_.out / "report.html").string() << ", study.md, study.csv"
-              << (charts_note.empty() ? ", charts as .svg and .png" : "") << std::endl;
+    std::cout << "written: " << (options_.out / "report.html").string() << ", study.md, study.csv" << std::endl;
   }
 
  private:

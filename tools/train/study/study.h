@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// Makes all runs that are not finished yet, each as a `train` process of its own, and writes study.md, study.csv, the
-/// charts and report.html. Returns the exit code: 0, that of the run that failed, or 128 + the signal that stopped the
+/// Makes all runs that are not finished yet, each as a `train` process of its own, and writes study.md, study.csv
+/// and report.html. Returns the exit code: 0, that of the run that failed, or 128 + the signal that stopped the
 /// study. Throws what is wrong with options and files.
 int run_study(int argc, char** argv);
 

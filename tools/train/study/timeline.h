@@ -1,48 +1,24 @@
-// Timeline: some steps of a run, read from its trace.json and drawn.
+// Timeline: what a page draws of one run, read from its trace.json and gpu.csv.
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
+#include <nlohmann/json_fwd.hpp>
 
 namespace penstock {
 
-struct Bar {
-  double start_us = 0, end_us = 0;
-  std::string name;             ///< A phase of the trainer, or "batch 123" in a loader's lane.
-  int64_t step = 0, epoch = 0;  ///< In the trainer's lane: from 1, as in the trace; 0 where the trace has none.
-};
-/// A stretch between two steps that belongs to neither: the end of an epoch, a record, a checkpoint.
-struct Gap {
-  double start_us = 0, end_us = 0;
-  int64_t epoch = 0;  ///< The epoch that begins after this gap; 0: both steps are of one epoch.
-};
-struct Lane {
-  std::string name;  ///< "loader worker 0", "trainer"
-  std::vector<Bar> bars;
-};
+/// The lowest rank of a Chrome trace: {rank_count, lanes: [{name, bars: [[start_us, end_us, name, step, epoch],
+/// ...]}]}. `rank_count` are the ranks in the trace. The lanes are those of the loader's workers in order, whose bars
+/// are called "batch 123", then that of the trainer, whose bars are phases. Steps and epochs count from 1; 0 where the
+/// trace has none. The bars of a lane are in order, take some time and lie between the begin and the end of the
+/// trainer's.
+///
+/// Reads the complete events ("ph": "X") of the categories `step` and `loader`. Throws io_error if there is no such
+/// file, and corrupt_error if it is no such trace.
+nlohmann::json read_timeline(const std::filesystem::path& trace);
 
-/// One rank: the lanes of its loader workers in order, then the lane of its trainer.
-struct Timeline {
-  std::vector<Lane> lanes;
-  /// Begin of the trainer's first bar and end of its last one; other bars are cut off there.
-  double start_us = 0, end_us = 0;
-  std::vector<Gap> gaps;  ///< Gaps of the trainer, in order: turns of an epoch, and all that are at least a thousandth
-                          ///< of the drawing.
-  int64_t first_step = 0, last_step = 0;
-  int step_count = 0;
-  int rank_count = 1;  ///< Ranks in the trace. The first of them is drawn.
-};
-
-/// Reads the complete events ("ph": "X") of the categories `step` and `loader` in a Chrome trace. Throws io_error if
-/// there is no such file, and corrupt_error if it is no such trace.
-Timeline read_timeline(const std::filesystem::path& trace);
-
-/// An SVG element for a page. Its rectangles have classes (`lane`, `phase wait`, `load even`, ...) and no colours.
-std::string timeline_svg(const Timeline& timeline);
-
-/// "20 steps (10 to 29) in 61.3 ms: wait 62 %, forward 11 %, ...": the phases with 0.5 % or more, longest first. The
-/// gaps are "between epochs" and "between steps".
-std::string timeline_text(const Timeline& timeline);
+/// How busy the GPU was and how full its memory: {points: [[seconds, busy percent, memory percent], ...], text}, where
+/// `text` says it in words; null if there is no such file or no row in it. Throws corrupt_error if a row is not as the
+/// sink gpu writes it.
+nlohmann::json read_gpu_use(const std::filesystem::path& csv);
 
 }  // namespace penstock
