@@ -1,8 +1,5 @@
-// CubicWeights: the weights of the four pixels around a point along one axis, for Filter::kBicubic. render_rows.cpp and
+// CubicWeights: cubic_weights() of augment/pixels/cubic_weights.h for a vector of points. render_rows.cpp and
 // render_raster.cpp include this file once for each instruction set.
-//
-// a is -1, as in Pillow's Image.transform (Geometry.c, 13.0), and not the -0.5 of its Image.resize: the outer pixels
-// pull twice as hard.
 #if defined(PENSTOCK_CUBIC_WEIGHTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_CUBIC_WEIGHTS_INL_H
 #undef PENSTOCK_CUBIC_WEIGHTS_INL_H
@@ -19,15 +16,14 @@ namespace penstock::detail::HWY_NAMESPACE {
 struct CubicWeights {
   V weight[4];
 
-  /// `part`: how far the point lies from the centre of the second pixel towards that of the third, 0 to 1.
   explicit HWY_INLINE CubicWeights(V part) {
     const D d;
     const V one = hn::Set(d, 1.f), two = hn::Set(d, 2.f), rest = hn::Sub(one, part), square = hn::Mul(part, part);
     const V both = hn::Mul(part, rest);
-    weight[0] = hn::Neg(hn::Mul(both, rest));                        // -p (1 - p)^2
-    weight[1] = hn::Add(hn::Mul(square, hn::Sub(part, two)), one);   // p^3 - 2 p^2 + 1
-    weight[2] = hn::Mul(part, hn::Sub(hn::Add(one, part), square));  // p + p^2 - p^3
-    weight[3] = hn::Neg(hn::Mul(both, part));                        // -p^2 (1 - p)
+    weight[0] = hn::Neg(hn::Mul(both, rest));
+    weight[1] = hn::Add(hn::Mul(square, hn::Sub(part, two)), one);
+    weight[2] = hn::Mul(part, hn::Sub(hn::Add(one, part), square));
+    weight[3] = hn::Neg(hn::Mul(both, part));
   }
 
   HWY_INLINE V sum(V a, V b, V c, V e) const {

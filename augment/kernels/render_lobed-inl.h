@@ -20,8 +20,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-constexpr int kWhiteOfLine = 255 << kLineBits;
-
 /// Where the sums of a row of levels are written: as levels * 2^7, limited, in planes that are `plane` values apart.
 struct LevelTarget {
   int16_t* planes;

@@ -4,8 +4,7 @@
 // Every row is made as f32 levels, C x W, and then stored in the layout. Coordinates and bilinear weights are computed
 // in the steps of render_rows.cpp, so that the levels of u8 pictures are those of render(), bit by bit. Filters along
 // the axes have the taps of tap_weights.h as well, but f32 weights and sums in place of fixed point. With negative
-// weights the first pass goes across, as in lobed_rows(); whole numbers are rounded and limited to their range after
-// it, floats are not.
+// weights the passes have the order of lobed_rows(), and sums of whole numbers are limited to their range after each.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/kernels/render_raster.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -17,10 +16,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "augment/kernels/float_taps.h"
 #include "augment/kernels/raster_points-inl.h"
+#include "augment/kernels/raster_store-inl.h"
 #include "augment/kernels/render_raster.h"
 #include "augment/kernels/render_vectors-inl.h"
-#include "augment/pixels/half.h"
+#include "augment/pixels/cubic_weights.h"
 #include "augment/plan/footprint.h"
 #include "augment/plan/sampling.h"
 #include "hwy/highway.h"
@@ -34,52 +35,6 @@ float level_at(const uint8_t* pixel, ptrdiff_t channel) {
   std::memcpy(&level, pixel + channel * static_cast<ptrdiff_t>(sizeof(T)), sizeof level);
   return static_cast<float>(level);
 }
-
-/// The taps of one axis: of output pixel begin + i, `weights[k * count + i]` for the pixel first[i] + k.
-struct FloatTaps {
-  int begin = 0, end = 0;              // output pixels whose centres are in the picture; the others take the fill
-  int first_pixel = 0, pixel_end = 0;  // picture pixels from the first tap to the last one
-  int tap_count = 0;
-  std::vector<int32_t> first;
-  std::vector<float> weights;
-
-  int count() const { return end - begin; }
-
-  explicit FloatTaps(const Axis& axis) : first_pixel(axis.input_size), tap_count(penstock::detail::tap_count(axis)) {
-    while (begin < axis.output_size && !axis.holds(axis.center(begin))) ++begin;
-    for (end = begin; end < axis.output_size && axis.holds(axis.center(end));) ++end;
-    const auto stride = static_cast<size_t>(count());
-    weights.assign(stride * static_cast<size_t>(tap_count), 0);
-    with_kernel(axis.kernel, Setter{*this, axis, stride});
-  }
-
- private:
-  /// Sets the weights by one kernel.
-  struct Setter {
-    FloatTaps& taps;
-    const Axis& axis;
-    size_t stride;
-
-    template <TapKernel kKernel>
-    void with() const {
-      const double inverse = 1 / axis.unit();
-      for (int i = 0; i < taps.count(); ++i) {
-        const double center = axis.center(taps.begin + i);
-        const TapSpan span = tap_span(axis, center);
-        const auto height = [&](int pixel) { return tap_weight<kKernel>((pixel + 0.5 - center) * inverse); };
-        double total = 0;
-        for (int pixel = span.begin; pixel < span.end; ++pixel) total += height(pixel);
-        const bool is_one = kKernel == TapKernel::kBox && total == 0;  // as weigh_taps()
-        for (int pixel = span.begin; pixel < std::min(span.end, span.begin + taps.tap_count); ++pixel)
-          taps.weights[static_cast<size_t>(pixel - span.begin) * stride + static_cast<size_t>(i)] =
-              static_cast<float>(is_one ? pixel == span.begin : height(pixel) / total);
-        taps.first.push_back(span.begin);
-        taps.first_pixel = std::min(taps.first_pixel, span.begin);
-        taps.pixel_end = std::max(taps.pixel_end, span.end);
-      }
-    }
-  };
-};
 
 /// Renders one raster to rows of f32 levels, one plane after the other. kChannels is 0 where the compiler does not know
 /// them.
@@ -222,14 +177,9 @@ class RasterRows {
   /// As Sampler::bicubic().
   void take_bicubic(float x, float y, float* out) const {
     const float u = std::floor(x - 0.5F), v = std::floor(y - 0.5F);
-    const auto weights_of = [](float p, float(&weight)[4]) {
-      const float rest = 1 - p, square = p * p, both = p * rest;
-      weight[0] = -(both * rest), weight[1] = square * (p - 2) + 1, weight[2] = p * ((1 + p) - square);
-      weight[3] = -(both * p);
-    };
     float across[4], down[4];
-    weights_of(x - 0.5F - u, across);
-    weights_of(y - 0.5F - v, down);
+    cubic_weights(x - 0.5F - u, across);
+    cubic_weights(y - 0.5F - v, down);
     const auto within = [](float pixel, int size) {
       return static_cast<ptrdiff_t>(std::min(std::max(pixel, 0.F), static_cast<float>(size) - 1));
     };
@@ -254,6 +204,8 @@ class RasterRows {
       return std::min(std::max(level, 0.F), static_cast<float>(std::numeric_limits<T>::max()));
     return level;
   }
+
+  static void limit(float* levels, ptrdiff_t count) { std::transform(levels, levels + count, levels, limited); }
 
   template <class Put>
   void each_along(const Axis& columns, const Axis& rows, const Put& put) {
@@ -310,7 +262,7 @@ class RasterRows {
         const float* const from = first + k * row_size + c * count;
         for (int i = 0; i < count; ++i) out[i] += weight * from[i];
       }
-      for (int i = 0; i < count; ++i) out[i] = limited(out[i]);
+      limit(out, count);
     }
   }
 
@@ -327,9 +279,9 @@ class RasterRows {
       fill(0, is_seen ? across.begin : plan_.output_width);
       if (is_seen) {
         mix_rows(down, row - down.begin, across.first_pixel, mixed_count);
-        if (limits) std::transform(mixed_.begin(), mixed_.begin() + mixed_count, mixed_.begin(), limited);
+        if (limits) limit(mixed_.data(), mixed_count);
         filter_row(across);
-        if (limits) std::transform(line_.begin(), line_.end(), line_.begin(), limited);
+        for (ptrdiff_t c = 0; limits && c < channels(); ++c) limit(&line_[c * width_ + across.begin], across.count());
         fill(across.end, plan_.output_width);
       }
       put(row, line_.data());
@@ -390,71 +342,6 @@ class RasterRows {
   std::array<float, kMaxChannels> fill_{};
   std::vector<float> line_, mixed_;
   std::vector<int32_t> offset_;  // one entry per output pixel: of its first tap in mixed_
-};
-
-/// Stores rows of levels in a layout.
-class RasterStore {
- public:
-  RasterStore(const Plan& plan, ptrdiff_t channels, const Normalization& normalization, Layout layout, void* output)
-      : width_(plan.output_width),
-        plane_(width_ * plan.output_height),
-        channels_(channels),
-        normalization_(normalization),
-        layout_(layout),
-        output_(output) {}
-
-  void put(int row, const float* levels) const {
-    switch (layout_) {
-      case Layout::kU8Nhwc:
-        return put_levels<uint8_t>(row, levels, 255);
-      case Layout::kU16Nhwc:
-        return put_levels<uint16_t>(row, levels, 65535);
-      case Layout::kF32Nchw:
-      case Layout::kF32Nhwc:
-        return put_values<float>(row, levels, [](float value) { return value; });
-      case Layout::kF16Nchw:
-      case Layout::kF16Nhwc:
-        return put_values<uint16_t>(
-            row, levels, [](float value) -> uint16_t { return std::isnan(value) ? 0x7E00 : f16_bits(value); });
-      case Layout::kBf16Nchw:
-      case Layout::kBf16Nhwc:
-        return put_values<uint16_t>(
-            row, levels, [](float value) -> uint16_t { return std::isnan(value) ? 0x7FC0 : bf16_bits(value); });
-    }
-  }
-
- private:
-  template <class Level>
-  void put_levels(int row, const float* levels, float greatest) const {
-    Level* const to = static_cast<Level*>(output_) + row * width_ * channels_;
-    for (ptrdiff_t c = 0; c < channels_; ++c)
-      for (ptrdiff_t i = 0; i < width_; ++i)
-        to[i * channels_ + c] =
-            static_cast<Level>(std::nearbyint(std::min(std::max(levels[c * width_ + i], 0.F), greatest)));
-  }
-
-  template <class Element, class Convert>
-  void put_values(int row, const float* levels, const Convert& convert) const {
-    Element* const to = static_cast<Element*>(output_);
-    const bool is_planar = penstock::is_planar(layout_);
-    for (ptrdiff_t c = 0; c < channels_; ++c) {
-      const float scale = normalization_.scale[static_cast<size_t>(c)],
-                  bias = normalization_.bias[static_cast<size_t>(c)];
-      const float* const __restrict from = levels + c * width_;
-      if (is_planar) {
-        Element* const __restrict out = to + c * plane_ + row * width_;
-        for (ptrdiff_t i = 0; i < width_; ++i) out[i] = convert(from[i] * scale + bias);
-      } else {
-        Element* const out = to + row * width_ * channels_ + c;
-        for (ptrdiff_t i = 0; i < width_; ++i) out[i * channels_] = convert(from[i] * scale + bias);
-      }
-    }
-  }
-
-  ptrdiff_t width_, plane_, channels_;
-  const Normalization& normalization_;
-  Layout layout_;
-  void* output_;
 };
 
 template <class T>

@@ -19,23 +19,6 @@ void Taps::set_weights(const Axis& axis, int tap_limit) {
   }
 }
 
-/// Chooses the loop over the taps of a kernel. The triangle's is unrolled for enlarging and for reductions down to half
-/// the size.
-struct Taps::Setter {
-  Taps& taps;
-  const Axis& axis;
-  int count;
-
-  template <TapKernel kKernel>
-  void with() const {
-    constexpr bool kIsUnrolled = kKernel == TapKernel::kTriangle;
-    if (kIsUnrolled && count == 2) return taps.set_weights < kKernel, kIsUnrolled ? 2 : 0 > (axis, count);
-    if (kIsUnrolled && count == 3) return taps.set_weights < kKernel, kIsUnrolled ? 3 : 0 > (axis, count);
-    if (kIsUnrolled && count == 4) return taps.set_weights < kKernel, kIsUnrolled ? 4 : 0 > (axis, count);
-    taps.set_weights<kKernel, 0>(axis, count);
-  }
-};
-
 void Taps::assign(const Axis& axis) {
   const int count = tap_count(axis);
   for (begin = 0; begin < axis.output_size && !axis.holds(axis.center(begin));) ++begin;
@@ -46,7 +29,16 @@ void Taps::assign(const Axis& axis) {
   pixel_end = 0;
   first.resize(static_cast<size_t>(pair_stride));
   pairs.assign(static_cast<size_t>(pair_stride) * pair_count, 0);
-  with_kernel(axis.kernel, Setter{*this, axis, count});
+  with_kernel(axis.kernel, [&](auto kernel) {
+    constexpr TapKernel kKernel = decltype(kernel)::value;
+    // The triangle's loop is unrolled for enlarging and for reductions down to half the size.
+    if constexpr (kKernel == TapKernel::kTriangle) {
+      if (count == 2) return set_weights<kKernel, 2>(axis, count);
+      if (count == 3) return set_weights<kKernel, 3>(axis, count);
+      if (count == 4) return set_weights<kKernel, 4>(axis, count);
+    }
+    set_weights<kKernel, 0>(axis, count);
+  });
   for (int i = end - begin; i < pair_stride; ++i) first[i] = first_pixel;
 }
 

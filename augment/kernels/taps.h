@@ -1,5 +1,5 @@
-// Taps: the pixels along one axis that an output pixel is made of, and their weights, for the
-// filters along the axes (is_along_axes()).
+// Taps: the pixels along one axis that an output pixel is made of, and their weights, for the filters along the axes
+// (is_along_axes()).
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,6 @@ struct Taps {
   void assign(const Axis& axis);
 
  private:
-  struct Setter;
   template <TapKernel kKernel, int kTaps>
   void set_weights(const Axis& axis, int tap_limit);
 };

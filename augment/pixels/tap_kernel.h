@@ -68,22 +68,28 @@ inline double tap_weight(double x) {
   return height > 0 ? height : 0;
 }
 
-/// Calls use.template with<kKernel>() for a kernel that is known at run time.
+/// A kernel as a type, for overloads and generic lambdas.
+template <TapKernel kKernel>
+struct KernelTag {
+  static constexpr TapKernel value = kKernel;
+};
+
+/// Calls use(KernelTag<kernel>()) for a kernel that is known at run time.
 template <class Use>
 inline auto with_kernel(TapKernel kernel, const Use& use) {
   switch (kernel) {
     case TapKernel::kBox:
-      return use.template with<TapKernel::kBox>();
+      return use(KernelTag<TapKernel::kBox>());
     case TapKernel::kHamming:
-      return use.template with<TapKernel::kHamming>();
+      return use(KernelTag<TapKernel::kHamming>());
     case TapKernel::kBicubic:
-      return use.template with<TapKernel::kBicubic>();
+      return use(KernelTag<TapKernel::kBicubic>());
     case TapKernel::kLanczos:
-      return use.template with<TapKernel::kLanczos>();
+      return use(KernelTag<TapKernel::kLanczos>());
     case TapKernel::kTriangle:
       break;
   }
-  return use.template with<TapKernel::kTriangle>();
+  return use(KernelTag<TapKernel::kTriangle>());
 }
 
 }  // namespace penstock::detail

@@ -43,14 +43,15 @@ struct TapSpan {
 /// Weights are fixed-point numbers in units of 2^-14, so that one instruction (pmaddwd) multiplies two of them by two
 /// levels. Each weight is within one unit of its exact value, and the weights of an output pixel sum to exactly 1. The
 /// reason is that the running sums are rounded, not the weights: even the 131,070 taps that reduce 65,535 pixels to one
-/// sum to 1. A weight beside negative ones may be greater than 1, but stays below 2^15 units: at the picture's edge,
-/// where half of the lobes are missing, bicubic comes to 1.13 and lanczos to 1.22.
+/// sum to 1. A weight beside negative ones may be greater than 1, but stays below 2^15 units: at the edge of a picture
+/// of two pixels, where most of the lobes are missing, bicubic comes to 1.14 and lanczos to 1.30.
 constexpr int kWeightBits = 14;
 
 /// The mixed line between the two passes holds levels * 2^7.
 constexpr int kLineBits = 7;
 constexpr int kMixedShift = kWeightBits - kLineBits;
 constexpr int kHalfOfMixed = 1 << (kMixedShift - 1);
+constexpr int kWhiteOfLine = 255 << kLineBits;  // to which filters with negative weights limit their sums
 constexpr float kLevelOfSum = 1.f / (1 << (kLineBits + kWeightBits));  // turns a sum into levels
 
 // Truncation is used instead of floor() and ceil(), which are function calls where the baseline has no SSE4.1.

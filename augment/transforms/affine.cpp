@@ -10,6 +10,7 @@
 #include "augment/plan/affine_map.h"
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -35,7 +36,7 @@ class RandomAffine final : public Transform {
     if (ranges_.shears_y) drawn.shear_y = rng.uniform(ranges_.shear_y.low, ranges_.shear_y.high);
     plan.resample(affine_map(drawn, plan.output_height, plan.output_width), plan.output_height, plan.output_width);
     plan.fill = {fill_, fill_, fill_};
-    detail::use_filter(plan, filter_, false, rng);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:

@@ -1,7 +1,6 @@
 // arguments: reads and checks the keys that several transforms have in common.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <optional>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "augment/pixels/blur_taps.h"
-#include "augment/plan/plan.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/spec.h"
@@ -100,68 +98,6 @@ inline Size size(const Spec& spec, const char* side_of = "") {
   if (!has_size) return {0, length(spec, "height", 0), length(spec, "width", 0)};
   const int side = length(spec, "size", 0);
   return {side, side, side};
-}
-
-/// The filter of a transform. With `is_random` each sample draws bilinear or bicubic, evenly, as timm's "random", and
-/// `filter` is the bicubic one.
-struct FilterChoice {
-  Filter filter = Filter::kNearest;
-  bool is_random = false;
-};
-
-/// The names of `interpolation`. A transform that resizes along the axes weighs pixels as Pillow's Image.resize. The
-/// others sample points as its Image.transform, which has three of them.
-inline std::optional<Filter> interpolation(const std::string& name, bool is_resize) {
-  if (name == "nearest") return Filter::kNearest;
-  if (name == "bilinear") return is_resize ? Filter::kAntialias : Filter::kBilinear;
-  if (name == "bicubic" || name == "random") return is_resize ? Filter::kAntialiasBicubic : Filter::kBicubic;
-  if (!is_resize) return std::nullopt;
-  if (name == "antialias") return Filter::kAntialias;  // the name that `filter` has for it
-  if (name == "lanczos") return Filter::kAntialiasLanczos;
-  if (name == "box") return Filter::kAntialiasBox;
-  if (name == "hamming") return Filter::kAntialiasHamming;
-  return std::nullopt;
-}
-
-/// The key `interpolation`, with the names that Pillow, torchvision and timm have, or the key `filter`, which only
-/// knows the linear ones: there, bilinear is without antialiasing. Only transforms that resize along the axes can
-/// antialias.
-inline FilterChoice filter(const Spec& spec, const char* fallback, bool is_resize, bool may_be_random = true) {
-  const bool has_interpolation = spec.has("interpolation");
-  if (spec.has("filter") && has_interpolation)
-    throw config_error(concat(spec.where(), ": filter and interpolation are given; expected one of them"));
-  if (has_interpolation) {
-    const std::string name = spec.get("interpolation", "");
-    const bool is_random = name == "random";
-    const auto found = interpolation(name, is_resize);
-    if (found && (may_be_random || !is_random)) return {*found, is_random};
-    throw config_error(concat(spec.where(), ": interpolation is ", in_quotes(name), "; expected nearest, bilinear",
-                              is_resize ? ", bicubic, lanczos, box, hamming" : ", bicubic",
-                              may_be_random ? " or random" : ""));
-  }
-  const std::string name = spec.get("filter", fallback);
-  if (name == "nearest") return {Filter::kNearest};
-  if (name == "bilinear") return {Filter::kBilinear};
-  if (name == "antialias" && is_resize) return {Filter::kAntialias};
-  throw config_error(concat(spec.where(), ": filter is ", in_quotes(name), "; expected ",
-                            is_resize ? "antialias, bilinear or nearest" : "nearest or bilinear"));
-}
-
-inline bool draws_filter(const Spec& spec) { return spec.get("interpolation", "") == "random"; }
-
-/// The spec with which an evaluation resizes in place of a random one: `random` becomes the default.
-inline Spec without_random(const Spec& spec) { return draws_filter(spec) ? spec.without("interpolation") : spec; }
-
-inline std::string resize_in_evaluation(const Spec& spec) { return without_random(spec).text(); }
-
-/// A plan has one filter: the best one that any of its transforms asks for.
-inline void use_filter(Plan& plan, Filter filter) { plan.filter = std::max(plan.filter, filter); }
-
-/// The same, where `random` draws after everything else that a transform draws: what it draws does not depend on it.
-inline void use_filter(Plan& plan, const FilterChoice& choice, bool is_resize, Rng& rng) {
-  const bool is_bilinear = choice.is_random && rng.chance(0.5);
-  const Filter bilinear = is_resize ? Filter::kAntialias : Filter::kBilinear;
-  use_filter(plan, is_bilinear ? bilinear : choice.filter);
 }
 
 }  // namespace penstock::detail

@@ -13,6 +13,7 @@
 #include "augment/draws/log_gamma_draw.h"
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {

@@ -2,12 +2,12 @@
 // timm-rand-augment.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 
 #include "augment/draws/picture_op.h"
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock::detail {
 
@@ -23,9 +23,9 @@ class Policy : public Transform {
   void edit(Plan& plan, Rng& rng) const final {
     const Filter before = plan.filter;
     draw(plan, rng);
-    // Operations that move pixels have asked for bicubic. Drawn after them, so that they do not depend on it.
-    const bool is_bilinear = filter_.is_random && rng.chance(0.5);
-    if (is_bilinear && plan.filter == Filter::kBicubic) plan.filter = std::max(before, Filter::kBilinear);
+    // Drawn after the operations, which then do not depend on it. Those that move pixels have asked for the first one.
+    const bool takes_other = filter_.is_random() && rng.chance(0.5);
+    if (takes_other && plan.filter != before) plan.filter = better_filter(before, filter_.other);
     if (fill_) plan.fill = *fill_;
   }
 

@@ -5,6 +5,7 @@
 
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -52,7 +53,7 @@ class RandomResizedCrop final : public Transform {
     plan.resample({static_cast<double>(crop.width) / size_.width, 0, static_cast<double>(crop.x), 0,
                    static_cast<double>(crop.height) / size_.height, static_cast<double>(crop.y)},
                   size_.height, size_.width);
-    detail::use_filter(plan, filter_, true, rng);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:

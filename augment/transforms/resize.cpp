@@ -6,6 +6,7 @@
 
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -32,7 +33,7 @@ class Resize final : public Transform {
     plan.resample(Affine::scaling(static_cast<double>(plan.output_width) / width,
                                   static_cast<double>(plan.output_height) / height),
                   height, width);
-    detail::use_filter(plan, filter_, true, rng);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "augment/plan/affine_map.h"
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -20,7 +21,7 @@ class Rotate final : public Transform {
     plan.resample(affine_map({.degrees = -degrees}, plan.output_height, plan.output_width), plan.output_height,
                   plan.output_width);
     if (fill_) plan.fill.fill(*fill_);
-    detail::use_filter(plan, filter_, false, rng);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:

@@ -11,6 +11,7 @@
 
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -32,7 +33,7 @@ class ScaleJitter final : public Transform {
     const double x_scale = width / new_width, y_scale = height / new_height;
     plan.resample({x_scale, 0, left * x_scale, 0, y_scale, top * y_scale}, size_.height, size_.width);
     if (fill_) plan.fill.fill(*fill_);
-    detail::use_filter(plan, filter_, true, rng);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:

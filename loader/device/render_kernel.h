@@ -4,27 +4,13 @@
 // the bit where f64 and f32 arithmetic are IEEE's: sums of taps are integers, and products are never fused with sums.
 #pragma once
 
+#include "augment/pixels/cubic_weights.h"
 #include "augment/pixels/tap_weights.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
 #include "loader/device/thread_block.h"
 
 namespace penstock::detail {
-
-/// Writes the weights of one output pixel and returns its first tap.
-struct TapWriter {
-  const AxisJob& axis;
-  int16_t* weights;
-  int pixel;
-
-  template <TapKernel kKernel>
-  int32_t with() const {
-    int16_t* const to = weights;
-    const auto put = [=](int tap, uint32_t weight) { to[tap] = static_cast<int16_t>(weight); };
-    const Axis& of = axis.axis;
-    return weigh_taps<kKernel, 0>(of, of.center(pixel), 1 / of.unit(), axis.tap_count, put).begin;
-  }
-};
 
 /// Task: kTapThreads output pixels of one axis of one row of the batch: first the columns, then the rows.
 /// Block: kTapThreads.
@@ -40,8 +26,11 @@ inline void weigh_taps_of(const ThreadBlock& block, const KernelArguments& given
     const int i = first_pixel + thread;
     if (i < axis.begin || i >= axis.end) return;
     auto* const weights = reinterpret_cast<int16_t*>(given.scratch + axis.weights) + i * axis.tap_count;
-    reinterpret_cast<int32_t*>(given.scratch + axis.first)[i] =
-        with_kernel(axis.axis.kernel, TapWriter{axis, weights, i});
+    const auto put = [&](int tap, uint32_t weight) { weights[tap] = static_cast<int16_t>(weight); };
+    const double center = axis.axis.center(i), inverse = 1 / axis.axis.unit();
+    reinterpret_cast<int32_t*>(given.scratch + axis.first)[i] = with_kernel(axis.axis.kernel, [&](auto kernel) {
+      return weigh_taps<decltype(kernel)::value, 0>(axis.axis, center, inverse, axis.tap_count, put).begin;
+    });
   });
 }
 
@@ -171,15 +160,6 @@ class RowRenderer {
     return value < static_cast<float>(cut) ? cut - 1 : cut;
   }
 
-  /// As CubicWeights.
-  static void cubic_weights(float part, float (&weight)[4]) {
-    const float rest = 1.f - part, square = part * part, both = part * rest;
-    weight[0] = -(both * rest);
-    weight[1] = square * (part - 2.f) + 1.f;
-    weight[2] = part * ((1.f + part) - square);
-    weight[3] = -(both * part);
-  }
-
   /// As lobed_rows() of augment/kernels/render_lobed-inl.h, but each thread makes what it needs of the first pass
   /// itself: 4 sums of 4 taps with bicubic where the picture is not made smaller, and 8 of 8 at half its size.
   void lobed(int column, float (&levels)[3]) const {
@@ -227,8 +207,6 @@ class RowRenderer {
     }
     return static_cast<float>(limited(sum, kWhiteOfLine << kWeightBits)) * kLevelOfSum;
   }
-
-  static constexpr int kWhiteOfLine = 255 << kLineBits;
 
   static int limited(int value, int most) { return value < 0 ? 0 : value > most ? most : value; }
 

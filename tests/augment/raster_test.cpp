@@ -95,6 +95,41 @@ TEST(RasterTest, LevelsOfEightBitsGiveWhatPicturesOfU8Give) {
   EXPECT_GT(filtered_count, 1000);
 }
 
+TEST(RasterTest, SumsOfWholeNumbersAreLimitedAfterEachPassAndThoseOfFloatsAreNot) {
+  Rng rng(36, 0, 0, 0);
+  const Normalization levels = Normalization::plain(PixelType::kF32);
+  int beyond_count = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    const int height = rng.between(1, 30), width = rng.between(1, 30);
+    OwnedPicture plain = noise_picture(height, width, 3, rng);
+    for (auto& pixel : plain.pixels) pixel = pixel < 128 ? 0 : 255;
+    Plan plan = random_raster_plan(height, width, rng);
+    plan.filter = trial % 2 == 0 ? Filter::kAntialiasBicubic : Filter::kAntialiasLanczos;
+    plan.fill.fill(0), plan.erased_count = 0;
+    const auto raster = [&](PixelType type, float factor) {
+      return floats(raster_of(type, height, width, 3, [&](size_t i) { return factor * plain.pixels[i]; }).view, plan,
+                    levels);
+    };
+    const auto expected = floats(plain.view, plan, levels), words = raster(PixelType::kU16, 257);
+    for (size_t i = 0; i < words.size(); ++i) ASSERT_NEAR(words[i] / 257, expected[i], 0.06) << "trial " << trial;
+    for (const float level : raster(PixelType::kF32, 1)) beyond_count += level < -1 || level > 256;
+  }
+  EXPECT_GT(beyond_count, 1000);
+}
+
+TEST(RasterTest, RowsFarApartHaveTheSameBits) {
+  Rng rng(37, 0, 0, 0);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int width = rng.between(1, 30);
+    const OwnedPicture raster = raster_of(PixelType::kU16, 1, width, 3, [&](size_t) { return rng.uniform(0, 65535); });
+    Plan plan = random_raster_plan(1, width, rng);
+    plan.filter = static_cast<Filter>(trial % 3);
+    Picture apart = raster.view;
+    apart.row_stride = ptrdiff_t{1} << 33;  // offsets do not fit 32 bits, so that no vector can hold them
+    ASSERT_EQ(floats(apart, plan), floats(raster.view, plan)) << "trial " << trial;
+  }
+}
+
 TEST(RasterTest, EachChannelIsRenderedAsIfItWereAlone) {
   Rng rng(32, 0, 0, 0);
   for (const PixelType type : kTypes)

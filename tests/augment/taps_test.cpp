@@ -75,7 +75,7 @@ TEST(TapsTest, WeightsOfEveryKernelAreItsFunctionAndSumToOne) {
     Rng rng(22, 0, static_cast<uint64_t>(kernel), 0);
     int least = 0, greatest = 0;
     for (int trial = 0; trial < 300; ++trial) {
-      const int input = rng.between(1, 300), output = rng.between(1, 300);
+      const int input = rng.chance(0.2) ? rng.between(1, 4) : rng.between(1, 300), output = rng.between(1, 300);
       const double step = static_cast<double>(input) / output * (rng.chance(0.5) ? 1 : -1);
       const Axis axis{step, step > 0 ? 0.0 : input, input, output, kernel};
       Taps taps;
@@ -106,7 +106,7 @@ TEST(TapsTest, WeightsOfEveryKernelAreItsFunctionAndSumToOne) {
       }
     }
     EXPECT_EQ(least < 0, has_lobes(kernel));
-    EXPECT_LT(greatest, 20500);
+    EXPECT_LT(greatest, 1.3 * 16384);
   }
 }
 

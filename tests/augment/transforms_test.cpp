@@ -260,9 +260,16 @@ TEST(InterpolationTest, NamesAreThoseOfPillow) {
                   HasSubstr("interpolation is \"" + name + "\"; expected nearest, bilinear, bicubic or random"));
   EXPECT_EQ(filter("affine(degrees=5,interpolation=bicubic)"), Filter::kBicubic);
   EXPECT_EQ(filter("rotate(degrees=5,interpolation=bicubic)"), Filter::kBicubic);
-  EXPECT_EQ(filter("resize(size=9),affine(degrees=5,interpolation=bicubic)"), Filter::kAntialias);
+  // Neither the antialiasing of one nor the bicubic of the other is lost.
+  for (const std::string resize : {"bilinear", "box", "hamming", "bicubic"})
+    EXPECT_EQ(filter("resize(size=9,interpolation=" + resize + "),affine(degrees=5,interpolation=bicubic)"),
+              Filter::kAntialiasBicubic);
+  EXPECT_EQ(filter("affine(degrees=5,interpolation=bicubic),resize(size=9)"), Filter::kAntialiasBicubic);
+  EXPECT_EQ(filter("resize(size=9,interpolation=lanczos),affine(degrees=5,interpolation=bicubic)"),
+            Filter::kAntialiasLanczos);
+  EXPECT_EQ(filter("resize(size=9,interpolation=box),affine(degrees=5,interpolation=bilinear)"), Filter::kAntialiasBox);
   EXPECT_THAT(refusal("aug-mix(interpolation=random)", kColor),
-              HasSubstr("interpolation is \"random\"; expected nearest, bilinear, bicubic"));
+              HasSubstr("interpolation is \"random\"; expected nearest, bilinear or bicubic"));
 }
 
 TEST(InterpolationTest, RandomDrawsBilinearOrBicubicAndNothingElseChanges) {
