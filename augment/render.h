@@ -15,9 +15,9 @@ namespace penstock {
 /// to nearest even and clamped.
 ///
 /// Determinism: the bits are the same on every instruction set (SSE4, AVX2, AVX-512; chosen at run time). Coordinates
-/// are f32 (f64 with kAntialias), and every product is rounded before it is added (no fused multiply-add).
-/// Accuracy: kAntialias sums in fixed point; the result is within 0.05 levels of the exact sum. Of a raster it sums in
-/// f32.
+/// are f32 (f64 with filters along the axes), and every product is rounded before it is added (no fused multiply-add).
+/// Accuracy: filters along the axes sum in fixed point; the result is within 0.06 levels of the exact sum. Of a raster
+/// they sum in f32.
 /// Rasters (pixels.h) have the same map, filters and borders, and 1 to kMaxChannels channels. What the plan says in
 /// levels is in the levels of the picture; of more than 3 channels each has the first level. A NaN spreads to what it
 /// is interpolated with. Requires for a raster: no colours in the plan; a layout of f32, f16 or bf16, or of its own

@@ -82,7 +82,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics_);
     check_excluded(spec, names);
     names.push_back(spec.name());
-    is_deterministic_ &= TransformRegistry::entry(spec.name()).traits.is_deterministic;
+    is_deterministic_ &= TransformRegistry::entry(spec.name()).traits.draws_nothing(spec);
     const auto effect = transform->effect();
     color_steps_ += transform->color_steps();
     if (color_steps_ > Plan::kMaxColorSteps)
@@ -149,8 +149,10 @@ std::string deterministic_part(const std::string& spec_list) {
   std::vector<std::string> kept;
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
     const TransformTraits& traits = TransformRegistry::entry(spec.name()).traits;
-    if (traits.is_deterministic) kept.push_back(spec.text());
-    if (traits.in_evaluation) kept.push_back(traits.in_evaluation(spec));
+    if (traits.draws_nothing(spec))
+      kept.push_back(spec.text());
+    else if (traits.in_evaluation)
+      kept.push_back(traits.in_evaluation(spec));
   }
   return join(kept, ",");
 }

@@ -71,6 +71,8 @@ struct TransformTraits {
   std::string test_spec;
   /// Whether it draws nothing from its stream. An evaluation keeps such a transform as it is.
   bool is_deterministic = false;
+  /// For a deterministic transform: whether it does draw with these keys. Null: with none.
+  std::function<bool(const Spec&)> is_random = nullptr;
   /// Gives the spec list that an evaluation has in place of a random transform. Null: an evaluation leaves the
   /// transform out.
   std::function<std::string(const Spec&)> in_evaluation = nullptr;
@@ -80,6 +82,8 @@ struct TransformTraits {
   /// Whether its keys `size`, or `height` and `width`, are the size of its output. A size schedule (size_schedule.h)
   /// gives the last such transform of a list other sizes.
   bool sets_size = false;
+
+  bool draws_nothing(const Spec& spec) const { return is_deterministic && !(is_random && is_random(spec)); }
 };
 
 struct TransformKind {

@@ -9,7 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
+#include "augment/kernels/cubic_weights-inl.h"
 #include "augment/kernels/render_vectors-inl.h"
 #include "augment/pixels/picture.h"
 #include "augment/plan/plan.h"
@@ -27,6 +30,14 @@ class PointSampler {
     hn::Mask<D> is_inside;
     VI upper, right, down;  // offsets in bytes: of the upper left pixel, and from there
     V wx, wy;
+  };
+
+  struct CubicPoints {
+    hn::Mask<D> is_inside;
+    VI column[4], row[4];  // offsets in bytes: from the picture's first byte, and from the row's
+    CubicWeights across, down;
+
+    HWY_INLINE CubicPoints(V part_x, V part_y) : across(part_x), down(part_y) {}
   };
 
   /// `last_word`: the greatest offset at which 4 bytes may be read.
@@ -63,6 +74,39 @@ class PointSampler {
     points.wx = hn::Sub(u, hn::ConvertTo(d, column));
     points.wy = hn::Sub(v, hn::ConvertTo(d, row));
     return points;
+  }
+
+  /// As Sampler::bicubic().
+  HWY_INLINE CubicPoints cubic_at(V x, V y) const {
+    const D d;
+    const V zero = hn::Zero(d), half = hn::Set(d, 0.5F), one = hn::Set(d, 1.F);
+    const V last_x = hn::Sub(width_, one), last_y = hn::Sub(height_, one);
+    const V u = hn::Sub(x, half), v = hn::Sub(y, half), left = hn::Floor(u), top = hn::Floor(v);
+    CubicPoints points(hn::Sub(u, left), hn::Sub(v, top));
+    points.is_inside =
+        hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width_)), hn::And(hn::Ge(y, zero), hn::Lt(y, height_)));
+    for (int k = 0; k < 4; ++k) {
+      const V step = hn::Set(d, static_cast<float>(k - 1));
+      const VI column = hn::ConvertTo(DI(), hn::Min(hn::Max(hn::Add(left, step), zero), last_x));
+      const VI row = hn::ConvertTo(DI(), hn::Min(hn::Max(hn::Add(top, step), zero), last_y));
+      points.column[k] = hn::Mul(column, pixel_bytes_);
+      points.row[k] = hn::Sub(hn::Mul(row, stride_), origin_);
+    }
+    return points;
+  }
+
+  HWY_INLINE V cubic_level(const CubicPoints& points, ptrdiff_t channel) const {
+    const VI of_channel = hn::Set(DI(), static_cast<int32_t>(channel) * static_cast<int32_t>(sizeof(T)));
+    V sum = hn::Zero(D());
+    for (int k = 0; k < 4; ++k) {
+      V levels[4];
+      for (int j = 0; j < 4; ++j) levels[j] = level_of(hn::Add(hn::Add(points.row[k], points.column[j]), of_channel));
+      const V term = hn::Mul(points.down.weight[k], points.across.sum(levels[0], levels[1], levels[2], levels[3]));
+      sum = k == 0 ? term : hn::Add(sum, term);
+    }
+    if constexpr (std::is_integral_v<T>)
+      sum = hn::Min(hn::Max(sum, hn::Zero(D())), hn::Set(D(), static_cast<float>(std::numeric_limits<T>::max())));
+    return sum;
   }
 
   template <Filter kFilter>

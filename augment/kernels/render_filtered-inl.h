@@ -1,5 +1,5 @@
-// filtered_rows(): resampling by the antialiasing triangle filter, for maps along the axes. render_rows.cpp includes
-// this file once for each instruction set.
+// filtered_rows(): resampling by a filter whose weights are not negative (triangle, box, hamming), for maps along the
+// axes. render_rows.cpp includes this file once for each instruction set. render_lobed-inl.h has the other filters.
 //
 // All arithmetic is in integers, so that the bits do not depend on the order of the sums. For each output row, its
 // picture rows are first mixed into one line of i16 values (levels * 2^7, rounded once). Each output pixel is then a
@@ -25,15 +25,21 @@ namespace penstock::detail::HWY_NAMESPACE {
 constexpr float kLevel = kLevelOfSum;
 constexpr int kSpareLine = 64;  // i16 values
 
-/// The picture rows that one output row is made of, and their weights.
+/// The rows that one output row is made of, and their weights. Rows of a picture are levels, u8. Rows that have been
+/// filtered across are i16, levels * 2^7.
+template <class T>
 struct RowTaps {
-  const uint8_t* first;  // the row of the first tap, at the first byte of the line
-  const uint8_t* last;   // the last row that may be read
+  const T* first;  // the row of the first tap, at the first value of the line
+  const T* last;   // the last row that may be read
   ptrdiff_t row_stride;
   const uint32_t* pairs;  // pairs of weights, pair_stride entries apart
   ptrdiff_t pair_stride;
   int pair_count;
 };
+
+/// What makes levels * 2^7 of a sum over rows.
+template <class T>
+constexpr int kRowShift = sizeof(T) == 1 ? kMixedShift : kWeightBits;
 
 /// Where the sums of an output row are written: value = sum * factor + addend. The planes are `plane` floats apart.
 struct LineTarget {
@@ -51,21 +57,22 @@ struct LineTarget {
 #if HWY_TARGET == HWY_SCALAR  // a processor without SSSE3: one lane
 
 HWY_INLINE int32_t weight_of(const uint32_t* pairs, ptrdiff_t pair_stride, int tap) {
-  return static_cast<int32_t>(pairs[tap / 2 * pair_stride] >> (tap % 2 * 16) & 0xFFFF);
+  return static_cast<int16_t>(pairs[tap / 2 * pair_stride] >> (tap % 2 * 16));
 }
 
-HWY_NOINLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
+template <class T>
+HWY_NOINLINE void mix_rows(const RowTaps<T>& taps, int count, int16_t* line) {
   for (int i = 0; i < count; ++i) {
-    int32_t sum = kHalfOfMixed;
-    const uint8_t* from = taps.first;
+    int32_t sum = 1 << (kRowShift<T> - 1);
+    const T* from = taps.first;
     for (int tap = 0; tap < 2 * taps.pair_count; ++tap, from += taps.row_stride)
       sum += weight_of(taps.pairs, taps.pair_stride, tap) * std::min(from, taps.last)[i];
-    line[i] = static_cast<int16_t>(sum >> kMixedShift);
+    line[i] = static_cast<int16_t>(std::clamp(sum >> kRowShift<T>, INT16_MIN, INT16_MAX));  // as the vectors do
   }
 }
 
-template <int kChannels>
-HWY_NOINLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <int kChannels, class Target>
+HWY_NOINLINE void filter_line(const int16_t* line, const FilterScratch& filter, const Target& to) {
   const Taps& taps = filter.across;
   for (int i = 0; i < taps.end - taps.begin; ++i) {
     for (int channel = 0; channel < kChannels; ++channel) {
@@ -96,37 +103,45 @@ HWY_INLINE V16 load_16(const uint8_t* from, int count) {
   return hn::PromoteTo(D16(), hn::Load(DHalf8(), part));
 }
 
-/// Mixes `count` bytes at `offset` of each row; the result is levels * 2^7. kPairs is the number of pairs of rows; 0
-/// takes the number from `taps`.
-template <int kPairs>
-HWY_INLINE V16 mixed(const RowTaps& taps, int offset, int count) {
+HWY_INLINE V16 load_16(const int16_t* from, int count) {
+  if (count == kLanes16) return hn::LoadU(D16(), from);
+  HWY_ALIGN int16_t part[kLanes16] = {};
+  std::memcpy(part, from, static_cast<size_t>(count) * sizeof *part);
+  return hn::Load(D16(), part);
+}
+
+/// Mixes `count` values at `offset` of each row; the result is levels * 2^7, saturated (with negative weights only).
+/// kPairs is the number of pairs of rows; 0 takes the number from `taps`.
+template <int kPairs, class T>
+HWY_INLINE V16 mixed(const RowTaps<T>& taps, int offset, int count) {
   const D16 d16;
-  VI low = hn::Set(DI(), kHalfOfMixed), high = low;
+  VI low = hn::Set(DI(), 1 << (kRowShift<T> - 1)), high = low;
   const int pair_count = kPairs > 0 ? kPairs : taps.pair_count;
   for (int p = 0; p < pair_count; ++p) {
     // The second row of the last pair may lie outside of the rows. Its weight is then 0.
-    const uint8_t* upper = std::min(taps.first + 2 * p * taps.row_stride, taps.last);
-    const uint8_t* lower = std::min(taps.first + (2 * p + 1) * taps.row_stride, taps.last);
+    const T* upper = std::min(taps.first + 2 * p * taps.row_stride, taps.last);
+    const T* lower = std::min(taps.first + (2 * p + 1) * taps.row_stride, taps.last);
     const V16 a = load_16(upper + offset, count), b = load_16(lower + offset, count);
     const V16 weights = hn::BitCast(d16, hn::Set(DU(), taps.pairs[p * taps.pair_stride]));
     low = add_pairs(hn::InterleaveLower(d16, a, b), weights, low);
     high = add_pairs(hn::InterleaveUpper(d16, a, b), weights, high);
   }
-  return hn::ReorderDemote2To(d16, hn::ShiftRight<kMixedShift>(low), hn::ShiftRight<kMixedShift>(high));
+  return hn::ReorderDemote2To(d16, hn::ShiftRight<kRowShift<T> >(low), hn::ShiftRight<kRowShift<T> >(high));
 }
 
-template <int kPairs>
-HWY_NOINLINE void mix_pairs(const RowTaps& row, int count, int16_t* line) {
-  const RowTaps taps = row;  // a copy stays in registers; a vector store might alias what a reference refers to
+template <int kPairs, class T>
+HWY_NOINLINE void mix_pairs(const RowTaps<T>& row, int count, int16_t* line) {
+  const RowTaps<T> taps = row;  // a copy stays in registers; a vector store might alias what a reference refers to
   if (count < kLanes16) return hn::StoreU(mixed<kPairs>(taps, 0, count), D16(), line);
   int i = 0;
   for (; i + kLanes16 <= count; i += kLanes16) hn::StoreU(mixed<kPairs>(taps, i, kLanes16), D16(), line + i);
   if (i < count) hn::StoreU(mixed<kPairs>(taps, count - kLanes16, kLanes16), D16(), line + count - kLanes16);
 }
 
-/// Mixes the first `count` bytes of the rows; the result is levels * 2^7. One pair of rows is enough where the picture
+/// Mixes the first `count` values of the rows; the result is levels * 2^7. One pair of rows is enough where the picture
 /// is enlarged, and two pairs down to half of its height. These two cases are unrolled.
-HWY_INLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
+template <class T>
+HWY_INLINE void mix_rows(const RowTaps<T>& taps, int count, int16_t* line) {
   if (taps.pair_count == 1) return mix_pairs<1>(taps, count, line);
   if (taps.pair_count == 2) return mix_pairs<2>(taps, count, line);
   mix_pairs<0>(taps, count, line);
@@ -195,8 +210,8 @@ HWY_INLINE VI ungrouped(VI sum) {
 #endif
 }
 
-template <int kPairs, bool kIsGrouped>
-HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <int kPairs, bool kIsGrouped, class Target>
+HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter, const Target& to) {
   const D16 d16;
   const int count = filter.across.end - filter.across.begin;
   const int pair_count = kPairs > 0 ? kPairs : filter.across.pair_count;
@@ -218,7 +233,8 @@ HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter
 }
 
 /// The version for grey pictures: a gather loads two neighbouring values of the line for every lane.
-HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <class Target>
+HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter, const Target& to) {
   const D16 d16;
   const Taps& taps = filter.across;
   const int count = taps.end - taps.begin;
@@ -235,8 +251,8 @@ HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter,
   }
 }
 
-template <bool kIsGrouped>
-HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <bool kIsGrouped, class Target>
+HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filter, const Target& to) {
   if (filter.across.pair_count == 1) return filter_pixels<1, kIsGrouped>(line, filter, to);
   if (filter.across.pair_count == 2) return filter_pixels<2, kIsGrouped>(line, filter, to);
   filter_pixels<0, kIsGrouped>(line, filter, to);
@@ -244,8 +260,8 @@ HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filte
 
 /// Filters the output pixels whose centres lie in the picture. Writes a whole vector even where they are fewer than
 /// kLanes.
-template <int kChannels>
-HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+template <int kChannels, class Target>
+HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, const Target& to) {
   if (kChannels == 1) return filter_greys(line, filter, to);
 #if HWY_MAX_BYTES == 64
   if (filter.table.is_grouped) return filter_pixels_of<true>(line, filter, to);
@@ -255,23 +271,31 @@ HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, co
 
 #endif  // HWY_TARGET == HWY_SCALAR
 
-template <int kChannels, Store kStore>
-HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) {
-  const Plan& plan = *job.plan;
-  FilterScratch& filter = render_scratch().filter;
+/// Computes the taps and makes room for a line of the picture, whose length in i16 values is the result.
+template <int kChannels>
+HWY_INLINE int prepare_filter(const SamplingAxes& axes, FilterScratch& filter) {
   const Taps& across = filter.across;
-  const Taps& down = filter.down;
   filter.across.assign(axes.x);
   filter.down.assign(axes.y);
   filter.offset.resize(across.first.size());
   for (size_t i = 0; i < across.first.size(); ++i)
     filter.offset[i] = (across.first[i] - across.first_pixel) * kChannels;
   if (kChannels == 3) filter.table.assign(across, filter.offset, kLanes, /*may_group=*/HWY_MAX_BYTES == 64);
-  const Finisher<kChannels, kStore> finisher(job);
   const int line_count = std::max(across.pixel_end - across.first_pixel, 0) * kChannels;
   // The spare space at the end is for taps of weight 0 and for the last load, which read after the line's end, and for
   // the last vector of levels, which is written after its plane's end.
   filter.line.resize(static_cast<size_t>(line_count + 2 * across.pair_count * kChannels + kSpareLine));
+  return line_count;
+}
+
+template <int kChannels, Store kStore>
+HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) {
+  const Plan& plan = *job.plan;
+  FilterScratch& filter = render_scratch().filter;
+  const int line_count = prepare_filter<kChannels>(axes, filter);
+  const Taps& across = filter.across;
+  const Taps& down = filter.down;
+  const Finisher<kChannels, kStore> finisher(job);
   filter.levels.resize(static_cast<size_t>(across.pair_stride) * kChannels);
   int16_t* line = filter.line.data();
   const LineTarget levels{.planes = filter.levels.data(), .plane = across.pair_stride};
@@ -290,13 +314,13 @@ HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) 
       continue;
     }
     const int i = row - down.begin;
-    mix_rows({.first = corner + (down.first[i] - job.window_y) * job.row_stride,
-              .last = corner + (down.pixel_end - 1 - job.window_y) * job.row_stride,
-              .row_stride = job.row_stride,
-              .pairs = &down.pairs[i],
-              .pair_stride = down.pair_stride,
-              .pair_count = down.pair_count},
-             line_count, line);
+    mix_rows<uint8_t>({.first = corner + (down.first[i] - job.window_y) * job.row_stride,
+                       .last = corner + (down.pixel_end - 1 - job.window_y) * job.row_stride,
+                       .row_stride = job.row_stride,
+                       .pairs = &down.pairs[i],
+                       .pair_stride = down.pair_stride,
+                       .pair_count = down.pair_count},
+                      line_count, line);
     finisher.fill(row, 0, across.begin);
     finisher.fill(row, across.end, plan.output_width);
     if (is_direct) {

@@ -53,12 +53,13 @@ struct RenderJob {
 /// of store only.
 enum class Store : uint8_t { kPlanes, kBytes };
 
-/// What filtered_rows() works in (kAntialias along the axes).
+/// What filtered_rows() and lobed_rows() work in (filters along the axes).
 struct FilterScratch {
   Taps across, down;            // taps of the output's columns, of its rows
   std::vector<int32_t> offset;  // one entry per output pixel: offset of its first tap in the line, in i16 values
   AcrossTable table;
-  std::vector<int16_t> line;  // the mixed rows: levels * 2^7
+  std::vector<int16_t> line;  // the mixed rows: levels * 2^7. The first pass of lobed_rows(): a row's levels
+  std::vector<int16_t> rows;  // lobed_rows(): every row of the footprint after a first pass across, levels * 2^7
   std::vector<float> levels;  // one output row, as planes that are across.pair_stride floats apart
 };
 
@@ -68,7 +69,7 @@ struct RenderScratch {
   std::vector<float> weight;    // one entry per column
   std::vector<float> line, mixed;
   FilterScratch filter;
-  std::vector<uint8_t> turned;  // for kAntialias: the transposed footprint
+  std::vector<uint8_t> turned;  // for filters along the axes: the transposed footprint
   std::vector<float> planes;    // one row as planes, one channel after the other, before conversion
 };
 RenderScratch& render_scratch();

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "augment/kernels/color_lanes-inl.h"
+#include "augment/kernels/cubic_weights-inl.h"
 #include "augment/kernels/render_convert-inl.h"
 #include "augment/kernels/render_job.h"
 #include "hwy/highway.h"
@@ -81,7 +82,9 @@ class Sampler {
     const V zero = hn::Zero(D());
     const auto inside =
         hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width_)), hn::And(hn::Ge(y, zero), hn::Lt(y, height_)));
-    Levels<kChannels> levels = kFilter == Filter::kNearest ? nearest(x, y) : bilinear(x, y);
+    Levels<kChannels> levels = kFilter == Filter::kNearest    ? nearest(x, y)
+                               : kFilter == Filter::kBilinear ? bilinear(x, y)
+                                                              : bicubic(x, y);
     for (int i = 0; i < kChannels; ++i) levels.channel[i] = hn::IfThenElse(inside, levels.channel[i], fill_[i]);
     return levels;
   }
@@ -139,6 +142,41 @@ class Sampler {
   }
 
   static HWY_INLINE V mix(V a, V b, V weight) { return hn::Add(a, hn::Mul(weight, hn::Sub(b, a))); }
+
+  /// 4 x 4 pixels, horizontally first, as Pillow's Image.transform; pixels outside of the picture are those of its
+  /// edge. Limited to 0..255 once, at the end.
+  HWY_INLINE Levels<kChannels> bicubic(V x, V y) const {
+    const D d;
+    const V zero = hn::Zero(d), half = hn::Set(d, 0.5f);
+    const V u = hn::Sub(x, half), v = hn::Sub(y, half), left = hn::Floor(u), top = hn::Floor(v);
+    const CubicWeights across(hn::Sub(u, left)), down(hn::Sub(v, top));
+    VI column[4], row[4];
+    for (int k = 0; k < 4; ++k) {
+      const V step = hn::Set(d, static_cast<float>(k - 1));
+      column[k] = hn::ConvertTo(DI(), within(hn::Add(left, step), width_));
+      row[k] = hn::ConvertTo(DI(), within(hn::Add(top, step), height_));
+    }
+    Levels<kChannels> sum;
+    for (int k = 0; k < 4; ++k) {
+      VU words[4];
+      for (int j = 0; j < 4; ++j) words[j] = word_at(offset_of(column[j], row[k]));
+      const auto add = [&](auto byte) HWY_ATTR {
+        constexpr int kByte = decltype(byte)::value;
+        const V term = hn::Mul(down.weight[k], across.sum(byte_of<kByte>(words[0]), byte_of<kByte>(words[1]),
+                                                          byte_of<kByte>(words[2]), byte_of<kByte>(words[3])));
+        sum.channel[kByte] = k == 0 ? term : hn::Add(sum.channel[kByte], term);
+      };
+      add(std::integral_constant<int, 0>());
+      if constexpr (kChannels == 3) add(std::integral_constant<int, 1>()), add(std::integral_constant<int, 2>());
+    }
+    for (V& level : sum.channel) level = hn::Min(hn::Max(level, zero), hn::Set(d, 255.f));
+    return sum;
+  }
+
+  /// `pixel` limited to 0 .. size - 1.
+  static HWY_INLINE V within(V pixel, V size) {
+    return hn::Min(hn::Max(pixel, hn::Zero(D())), hn::Sub(size, hn::Set(D(), 1.f)));
+  }
 
   const uint32_t* pixels_;
   VU last_word_;

@@ -2,8 +2,9 @@
 // turns into vectors.
 //
 // Every row is made as f32 levels, C x W, and then stored in the layout. Coordinates and bilinear weights are computed
-// in the steps of render_rows.cpp, so that the levels of u8 pictures are those of render(), bit by bit. kAntialias
-// along the axes has the taps of tap_weights.h as well, but f32 weights and sums in place of fixed point.
+// in the steps of render_rows.cpp, so that the levels of u8 pictures are those of render(), bit by bit. Filters along
+// the axes have the taps of tap_weights.h as well, but f32 weights and sums in place of fixed point. With negative
+// weights the passes have the order of lobed_rows(), and sums of whole numbers are limited to their range after each.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/kernels/render_raster.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -11,12 +12,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
+#include "augment/kernels/float_taps.h"
 #include "augment/kernels/raster_points-inl.h"
+#include "augment/kernels/raster_store-inl.h"
 #include "augment/kernels/render_raster.h"
 #include "augment/kernels/render_vectors-inl.h"
-#include "augment/pixels/half.h"
+#include "augment/pixels/cubic_weights.h"
 #include "augment/plan/footprint.h"
 #include "augment/plan/sampling.h"
 #include "hwy/highway.h"
@@ -30,38 +35,6 @@ float level_at(const uint8_t* pixel, ptrdiff_t channel) {
   std::memcpy(&level, pixel + channel * static_cast<ptrdiff_t>(sizeof(T)), sizeof level);
   return static_cast<float>(level);
 }
-
-/// The taps of one axis: of output pixel begin + i, `weights[k * count + i]` for the pixel first[i] + k.
-struct FloatTaps {
-  int begin = 0, end = 0;              // output pixels whose centres are in the picture; the others take the fill
-  int first_pixel = 0, pixel_end = 0;  // picture pixels from the first tap to the last one
-  int tap_count = 0;
-  std::vector<int32_t> first;
-  std::vector<float> weights;
-
-  int count() const { return end - begin; }
-
-  explicit FloatTaps(const Axis& axis) : first_pixel(axis.input_size), tap_count(penstock::detail::tap_count(axis)) {
-    while (begin < axis.output_size && !axis.holds(axis.center(begin))) ++begin;
-    for (end = begin; end < axis.output_size && axis.holds(axis.center(end));) ++end;
-    const auto stride = static_cast<size_t>(count());
-    weights.assign(stride * static_cast<size_t>(tap_count), 0);
-    const double inverse = 1 / axis.reach();
-    for (int i = 0; i < count(); ++i) {
-      const double center = axis.center(begin + i);
-      const TapSpan span = tap_span(axis, center);
-      const auto height = [&](int pixel) { return std::max(1 - absolute(pixel + 0.5 - center) * inverse, 0.0); };
-      double total = 0;
-      for (int pixel = span.begin; pixel < span.end; ++pixel) total += height(pixel);
-      for (int pixel = span.begin; pixel < std::min(span.end, span.begin + tap_count); ++pixel)
-        weights[static_cast<size_t>(pixel - span.begin) * stride + static_cast<size_t>(i)] =
-            static_cast<float>(height(pixel) / total);
-      first.push_back(span.begin);
-      first_pixel = std::min(first_pixel, span.begin);
-      pixel_end = std::max(pixel_end, span.end);
-    }
-  }
-};
 
 /// Renders one raster to rows of f32 levels, one plane after the other. kChannels is 0 where the compiler does not know
 /// them.
@@ -80,13 +53,14 @@ class RasterRows {
     // Where the map is a translation, all filters give the same.
     if (is_translation(plan_.map) || plan_.filter == Filter::kNearest) return each_point<Filter::kNearest>(put);
     const SamplingAxes axes = sampling_axes(plan_);
+    if (!axes.are_filtered && point_filter(plan_.filter) == Filter::kBicubic) return each_point<Filter::kBicubic>(put);
     if (!axes.are_filtered) return each_point<Filter::kBilinear>(put);
-    if (!axes.turns) return each_filtered(FloatTaps(axes.x), FloatTaps(axes.y), put);
+    if (!axes.turns) return each_along(axes.x, axes.y, put);
     std::vector<uint8_t> pixels;
     const Picture turned = transposed(pixels);
     RasterRows<T, kChannels> rows(turned, plan_);
     rows.line_.resize(line_.size());
-    rows.each_filtered(FloatTaps(axes.y), FloatTaps(axes.x), put);
+    rows.each_along(axes.y, axes.x, put);
   }
 
  private:
@@ -120,9 +94,9 @@ class RasterRows {
       for_each_vector(0, plan_.output_width, [&](int column, int count) HWY_ATTR {
         const V center = hn::Add(half_iota, hn::Set(d, static_cast<float>(column)));
         const V x = hn::Add(hn::Mul(center, xx), row_x), y = hn::Add(hn::Mul(center, yx), row_y);
-        const auto point = sampler.template at<kFilter>(x, y);
+        const auto point = point_at<kFilter>(sampler, x, y);
         for (ptrdiff_t c = 0; c < channels(); ++c) {
-          const V level = hn::IfThenElse(point.is_inside, sampler.template level<kFilter>(point, c),
+          const V level = hn::IfThenElse(point.is_inside, level_of<kFilter>(sampler, point, c),
                                          hn::Set(d, fill_[static_cast<size_t>(c)]));
           float* const out = &line_[static_cast<size_t>(c * width_ + column)];
           if (count == kLanes) {
@@ -136,6 +110,22 @@ class RasterRows {
       });
       put(row, line_.data());
     }
+  }
+
+  template <Filter kFilter>
+  static HWY_INLINE auto point_at(const PointSampler<T>& sampler, V x, V y) {
+    if constexpr (kFilter == Filter::kBicubic)
+      return sampler.cubic_at(x, y);
+    else
+      return sampler.template at<kFilter>(x, y);
+  }
+
+  template <Filter kFilter, class Points>
+  static HWY_INLINE V level_of(const PointSampler<T>& sampler, const Points& points, ptrdiff_t channel) {
+    if constexpr (kFilter == Filter::kBicubic)
+      return sampler.cubic_level(points, channel);
+    else
+      return sampler.template level<kFilter>(points, channel);
   }
 
   /// The same pixel by pixel, for very small and very large pictures.
@@ -154,6 +144,8 @@ class RasterRows {
           fill(column, column + 1);
         else if constexpr (kFilter == Filter::kNearest)
           take_nearest(x, y, &line_[static_cast<size_t>(column)]);
+        else if constexpr (kFilter == Filter::kBicubic)
+          take_bicubic(x, y, &line_[static_cast<size_t>(column)]);
         else
           take_bilinear(x, y, &line_[static_cast<size_t>(column)]);
       }
@@ -182,8 +174,100 @@ class RasterRows {
                             mix(level_at<T>(upper + right, c), level_at<T>(lower + right, c), wy), wx);
   }
 
+  /// As Sampler::bicubic().
+  void take_bicubic(float x, float y, float* out) const {
+    const float u = std::floor(x - 0.5F), v = std::floor(y - 0.5F);
+    float across[4], down[4];
+    cubic_weights(x - 0.5F - u, across);
+    cubic_weights(y - 0.5F - v, down);
+    const auto within = [](float pixel, int size) {
+      return static_cast<ptrdiff_t>(std::min(std::max(pixel, 0.F), static_cast<float>(size) - 1));
+    };
+    for (ptrdiff_t c = 0; c < channels(); ++c) {
+      float sum = 0;
+      for (int k = 0; k < 4; ++k) {
+        const uint8_t* const row = row_at(within(v + static_cast<float>(k - 1), plan_.input_height));
+        const auto term = [&](int j) {
+          const ptrdiff_t column = within(u + static_cast<float>(j - 1), plan_.input_width);
+          return across[j] * level_at<T>(row + column * pixel_bytes(), c);
+        };
+        const float of_row = down[k] * (((term(0) + term(1)) + term(2)) + term(3));
+        sum = k == 0 ? of_row : sum + of_row;
+      }
+      out[c * width_] = limited(sum);
+    }
+  }
+
+  /// A level that the type can have.
+  static float limited(float level) {
+    if constexpr (std::is_integral_v<T>)
+      return std::min(std::max(level, 0.F), static_cast<float>(std::numeric_limits<T>::max()));
+    return level;
+  }
+
+  static void limit(float* levels, ptrdiff_t count) { std::transform(levels, levels + count, levels, limited); }
+
   template <class Put>
-  void each_filtered(const FloatTaps& across, const FloatTaps& down, const Put& put) {
+  void each_along(const Axis& columns, const Axis& rows, const Put& put) {
+    const bool limits = has_lobes(columns.kernel);
+    if (limits && !goes_down_first(columns, rows)) return each_lobed(FloatTaps(columns), FloatTaps(rows), put);
+    each_filtered(FloatTaps(columns), FloatTaps(rows), limits, put);
+  }
+
+  /// Across first.
+  template <class Put>
+  void each_lobed(const FloatTaps& across, const FloatTaps& down, const Put& put) {
+    const ptrdiff_t row_size = across.count() * channels();
+    const int row_count = across.count() > 0 ? std::max(down.pixel_end - down.first_pixel, 0) : 0;
+    mixed_.resize(static_cast<size_t>(row_size * row_count));
+    for (int row = 0; row < row_count; ++row)
+      filter_picture_row(across, row_at(down.first_pixel + row), &mixed_[static_cast<size_t>(row * row_size)]);
+    for (int row = 0; row < plan_.output_height; ++row) {
+      const bool is_seen = row >= down.begin && row < down.end && across.count() > 0;
+      fill(0, is_seen ? across.begin : plan_.output_width);
+      if (is_seen) {
+        mix_filtered_rows(across, down, row - down.begin);
+        fill(across.end, plan_.output_width);
+      }
+      put(row, line_.data());
+    }
+  }
+
+  /// One row of the picture as planes of across.count() levels. Taps of weight 0 may not have been decoded.
+  void filter_picture_row(const FloatTaps& across, const uint8_t* from, float* out) const {
+    const int count = across.count();
+    for (ptrdiff_t c = 0; c < channels(); ++c)
+      for (int i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int k = 0; k < across.tap_count; ++k) {
+          const float weight =
+              across.weights[static_cast<size_t>(k) * static_cast<size_t>(count) + static_cast<size_t>(i)];
+          if (weight != 0)
+            sum += weight * level_at<T>(from + (across.first[static_cast<size_t>(i)] + k) * pixel_bytes(), c);
+        }
+        out[c * count + i] = limited(sum);
+      }
+  }
+
+  void mix_filtered_rows(const FloatTaps& across, const FloatTaps& down, int row) {
+    const int count = across.count();
+    const ptrdiff_t row_size = count * channels();
+    const float* const first = mixed_.data() + (down.first[static_cast<size_t>(row)] - down.first_pixel) * row_size;
+    for (ptrdiff_t c = 0; c < channels(); ++c) {
+      float* const out = &line_[static_cast<size_t>(c * width_ + across.begin)];
+      std::fill(out, out + count, 0.F);
+      for (int k = 0; k < down.tap_count; ++k) {
+        const float weight = down.weights[static_cast<size_t>(k * down.count() + row)];
+        if (weight == 0) continue;
+        const float* const from = first + k * row_size + c * count;
+        for (int i = 0; i < count; ++i) out[i] += weight * from[i];
+      }
+      limit(out, count);
+    }
+  }
+
+  template <class Put>
+  void each_filtered(const FloatTaps& across, const FloatTaps& down, bool limits, const Put& put) {
     const ptrdiff_t mixed_count = std::max(across.pixel_end - across.first_pixel, 0) * channels();
     // Taps of weight 0 may lie after the last pixel.
     mixed_.assign(static_cast<size_t>(mixed_count + across.tap_count * channels()), 0);
@@ -195,7 +279,9 @@ class RasterRows {
       fill(0, is_seen ? across.begin : plan_.output_width);
       if (is_seen) {
         mix_rows(down, row - down.begin, across.first_pixel, mixed_count);
+        if (limits) limit(mixed_.data(), mixed_count);
         filter_row(across);
+        for (ptrdiff_t c = 0; limits && c < channels(); ++c) limit(&line_[c * width_ + across.begin], across.count());
         fill(across.end, plan_.output_width);
       }
       put(row, line_.data());
@@ -256,71 +342,6 @@ class RasterRows {
   std::array<float, kMaxChannels> fill_{};
   std::vector<float> line_, mixed_;
   std::vector<int32_t> offset_;  // one entry per output pixel: of its first tap in mixed_
-};
-
-/// Stores rows of levels in a layout.
-class RasterStore {
- public:
-  RasterStore(const Plan& plan, ptrdiff_t channels, const Normalization& normalization, Layout layout, void* output)
-      : width_(plan.output_width),
-        plane_(width_ * plan.output_height),
-        channels_(channels),
-        normalization_(normalization),
-        layout_(layout),
-        output_(output) {}
-
-  void put(int row, const float* levels) const {
-    switch (layout_) {
-      case Layout::kU8Nhwc:
-        return put_levels<uint8_t>(row, levels, 255);
-      case Layout::kU16Nhwc:
-        return put_levels<uint16_t>(row, levels, 65535);
-      case Layout::kF32Nchw:
-      case Layout::kF32Nhwc:
-        return put_values<float>(row, levels, [](float value) { return value; });
-      case Layout::kF16Nchw:
-      case Layout::kF16Nhwc:
-        return put_values<uint16_t>(
-            row, levels, [](float value) -> uint16_t { return std::isnan(value) ? 0x7E00 : f16_bits(value); });
-      case Layout::kBf16Nchw:
-      case Layout::kBf16Nhwc:
-        return put_values<uint16_t>(
-            row, levels, [](float value) -> uint16_t { return std::isnan(value) ? 0x7FC0 : bf16_bits(value); });
-    }
-  }
-
- private:
-  template <class Level>
-  void put_levels(int row, const float* levels, float greatest) const {
-    Level* const to = static_cast<Level*>(output_) + row * width_ * channels_;
-    for (ptrdiff_t c = 0; c < channels_; ++c)
-      for (ptrdiff_t i = 0; i < width_; ++i)
-        to[i * channels_ + c] =
-            static_cast<Level>(std::nearbyint(std::min(std::max(levels[c * width_ + i], 0.F), greatest)));
-  }
-
-  template <class Element, class Convert>
-  void put_values(int row, const float* levels, const Convert& convert) const {
-    Element* const to = static_cast<Element*>(output_);
-    const bool is_planar = penstock::is_planar(layout_);
-    for (ptrdiff_t c = 0; c < channels_; ++c) {
-      const float scale = normalization_.scale[static_cast<size_t>(c)],
-                  bias = normalization_.bias[static_cast<size_t>(c)];
-      const float* const __restrict from = levels + c * width_;
-      if (is_planar) {
-        Element* const __restrict out = to + c * plane_ + row * width_;
-        for (ptrdiff_t i = 0; i < width_; ++i) out[i] = convert(from[i] * scale + bias);
-      } else {
-        Element* const out = to + row * width_ * channels_ + c;
-        for (ptrdiff_t i = 0; i < width_; ++i) out[i * channels_] = convert(from[i] * scale + bias);
-      }
-    }
-  }
-
-  ptrdiff_t width_, plane_, channels_;
-  const Normalization& normalization_;
-  Layout layout_;
-  void* output_;
 };
 
 template <class T>

@@ -1,9 +1,9 @@
 // The rows of render() in Highway SIMD, compiled once for each instruction set. The best set is chosen at run time.
 //
-// There are four kinds of rows. translated_rows() copies (shift, flip, centre crop: every output pixel's centre falls
+// There are five kinds of rows. translated_rows() copies (shift, flip, centre crop: every output pixel's centre falls
 // on a pixel's centre), resized_rows() samples along the axes, and mapped_rows() computes coordinates and gathers.
-// Where several of these three apply, they give the same bits. The fourth, filtered_rows(), is kAntialias along the
-// axes.
+// Where several of these three apply, they give the same bits. The others are the filters along the axes:
+// filtered_rows() those without negative weights, lobed_rows() bicubic and lanczos.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/kernels/render_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -11,6 +11,7 @@
 #include "augment/kernels/render_filtered-inl.h"
 #include "augment/kernels/render_job.h"
 #include "augment/kernels/render_lanes-inl.h"
+#include "augment/kernels/render_lobed-inl.h"
 #include "augment/kernels/render_resized-inl.h"
 #include "augment/kernels/turned_job.h"
 #include "augment/plan/sampling.h"
@@ -82,12 +83,19 @@ HWY_NOINLINE void translated_rows(const RenderJob& job) {
 bool is_resize(const Affine& m) { return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) <= 4; }
 
 template <int kChannels, Store kStore>
+void rows_along_axes(const RenderJob& job, const SamplingAxes& axes) {
+  if (has_lobes(axes.x.kernel)) return lobed_rows<kChannels, kStore>(job, axes);
+  filtered_rows<kChannels, kStore>(job, axes);
+}
+
+template <int kChannels, Store kStore>
 void rows(const RenderJob& job) {
   if (is_translation(job.plan->map)) return translated_rows<kChannels, kStore>(job);
   if (job.plan->filter == Filter::kNearest) return mapped_rows<kChannels, Filter::kNearest, kStore>(job);
   const SamplingAxes axes = sampling_axes(*job.plan);
-  if (axes.are_filtered && !axes.turns) return filtered_rows<kChannels, kStore>(job, axes);
-  if (axes.are_filtered) return filtered_rows<kChannels, kStore>(TurnedJob(job, kChannels).job, turned(axes));
+  if (axes.are_filtered && !axes.turns) return rows_along_axes<kChannels, kStore>(job, axes);
+  if (axes.are_filtered) return rows_along_axes<kChannels, kStore>(TurnedJob(job, kChannels).job, turned(axes));
+  if (point_filter(job.plan->filter) == Filter::kBicubic) return mapped_rows<kChannels, Filter::kBicubic, kStore>(job);
   if (is_resize(job.plan->map)) return resized_rows<kChannels, kStore>(job);
   return mapped_rows<kChannels, Filter::kBilinear, kStore>(job);
 }

@@ -13,17 +13,19 @@ struct Span {
   int begin = 0, end = 0;
 };
 
-/// The pixels along one axis that sampling at the continuous coordinates low..high may read, clipped to [0, size).
+/// The pixels along one axis that sampling points at the continuous coordinates low..high may read, clipped to [0,
+/// size). Nearest reads the pixel of the coordinate, bilinear two around it and bicubic four.
 Span touched(double low, double high, Filter filter, int size) {
   const double half = filter == Filter::kNearest ? 0.0 : 0.5;
-  const double begin = std::floor(low - half);
-  const double end = std::floor(high - half) + 1 + (filter == Filter::kNearest ? 0 : 1);
+  const int before = filter == Filter::kBicubic ? 1 : 0, after = filter == Filter::kNearest ? 0 : before + 1;
+  const double begin = std::floor(low - half) - before;
+  const double end = std::floor(high - half) + 1 + after;
   const auto clipped = [&](double v) { return static_cast<int>(std::clamp(v, 0.0, static_cast<double>(size))); };
   return {clipped(begin), clipped(end)};
 }
 
-/// The pixels that kAntialias reads along an axis: from the first tap of the first output pixel to the last tap of the
-/// last one.
+/// The pixels that a filter along the axes reads along one of them: from the first tap of the first output pixel to the
+/// last tap of the last one.
 Span filtered(const detail::Axis& axis) {
   const double first = axis.center(0), last = axis.center(axis.output_size - 1);
   const double low = std::min(first, last), high = std::max(first, last);
@@ -56,8 +58,8 @@ Region footprint(const Plan& plan) {
   const double x_min = x_low + m.x0 - x_slack, x_max = x_high + m.x0 + x_slack;
   const double y_min = y_low + m.y0 - y_slack, y_max = y_high + m.y0 + y_slack;
   if (x_max < 0 || y_max < 0 || x_min >= view.width || y_min >= view.height) return {};
-  const Span x = touched(x_min, x_max, plan.filter, view.width);
-  const Span y = touched(y_min, y_max, plan.filter, view.height);
+  const Span x = touched(x_min, x_max, point_filter(plan.filter), view.width);
+  const Span y = touched(y_min, y_max, point_filter(plan.filter), view.height);
   return {view.x + x.begin, view.y + y.begin, x.end - x.begin, y.end - y.begin};
 }
 

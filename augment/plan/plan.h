@@ -28,15 +28,26 @@ struct Affine {
   Affine after(const Affine& first) const;
 };
 
-/// In rising order of quality. Where several transforms ask for a filter, the greatest one wins.
+/// Where several transforms ask for a filter, the greatest one wins. The first three sample points, whatever the map.
+/// The others are for maps along the axes: they weigh the pixels along each axis, within so many output pixels in the
+/// picture where an axis shrinks (Pillow's Image.resize and torchvision's antialias=True), and pixels where it grows.
+/// For every other map, those after kAntialias are kBicubic, and kAntialias and those before it kBilinear.
 enum class Filter : uint8_t {
   kNearest,
   kBilinear,
-  /// A triangle filter along each axis that shrinks, whose half width is that of an output pixel in the picture:
-  /// Pillow's BILINEAR and torchvision's antialias=True. Bilinear along an axis that grows, and for every map that is
-  /// not along the axes.
-  kAntialias,
+  kBicubic,  // 4 x 4 pixels with a = -1, as in Pillow's Image.transform
+  kAntialiasBox,
+  kAntialiasHamming,
+  kAntialias,         // a triangle: Pillow's BILINEAR
+  kAntialiasBicubic,  // a = -0.5
+  kAntialiasLanczos,
 };
+
+/// How a filter samples a map that is not along the axes: kNearest, kBilinear or kBicubic.
+constexpr Filter point_filter(Filter filter) {
+  if (filter <= Filter::kBicubic) return filter;
+  return filter <= Filter::kAntialias ? Filter::kBilinear : Filter::kBicubic;
+}
 
 /// A rectangle of a picture, in pixels.
 struct Region {
@@ -93,10 +104,10 @@ struct Chain;
 /// are applied in order, then the chains are mixed in, then the erased rectangles are written in order. Normalization
 /// and Layout (augment/render.h) come last and are no part of the plan: they are the same for every sample.
 ///
-/// A coordinate inside of the view is sampled with the view's edge pixels repeated (with kAntialias, the weights end at
-/// the edge and are normalised), so that a resize has no dark rim. A coordinate outside takes `fill` alone. Pillow does
-/// the same in both cases; torchvision on tensors instead blends the outermost half pixel of a bilinear affine with
-/// `fill`.
+/// A coordinate inside of the view is sampled with the view's edge pixels repeated (with a filter along the axes, the
+/// weights end at the edge and are normalised), so that a resize has no dark rim. A coordinate outside takes `fill`
+/// alone. Pillow does the same in both cases; torchvision on tensors instead blends the outermost half pixel of a
+/// bilinear affine with `fill`.
 ///
 /// The view is the whole picture until look_only_at() makes it smaller. When an edit crops without look_only_at(), a
 /// later edit still sees the picture around the crop, where a chain of separate resamples would see the fill. The

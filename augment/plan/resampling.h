@@ -7,7 +7,7 @@
 namespace penstock {
 
 struct Resampling {
-  enum class Kind { kNearest, kBilinear, kFiltered };
+  enum class Kind { kNearest, kBilinear, kBicubic, kFiltered };
 
   Kind kind = Kind::kNearest;
   /// The plan with coordinates counted from the corner of its view, which is a picture of its own.

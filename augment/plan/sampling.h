@@ -26,16 +26,28 @@ struct SamplingAxes {
   Axis x, y;
 };
 
+/// Whether the filter weighs the pixels along each axis, where the map is along the axes.
+constexpr bool is_along_axes(Filter filter) { return filter > Filter::kBicubic; }
+
+/// Requires is_along_axes().
+constexpr TapKernel tap_kernel(Filter filter) {
+  return filter == Filter::kAntialiasBox       ? TapKernel::kBox
+         : filter == Filter::kAntialiasHamming ? TapKernel::kHamming
+         : filter == Filter::kAntialias        ? TapKernel::kTriangle
+         : filter == Filter::kAntialiasBicubic ? TapKernel::kBicubic
+                                               : TapKernel::kLanczos;
+}
+
 inline SamplingAxes sampling_axes(const Plan& plan) {
   const Axes axes = axes_of(plan.map);
-  if (plan.filter != Filter::kAntialias || !axes.are_kept) return {};
+  if (!is_along_axes(plan.filter) || !axes.are_kept) return {};
   const Affine m = Affine::translation(-plan.view.x, -plan.view.y).after(plan.map);
   const auto [x_output, y_output] =
       axes.turns ? std::pair(plan.output_height, plan.output_width) : std::pair(plan.output_width, plan.output_height);
   return {.are_filtered = true,
           .turns = axes.turns,
-          .x = {axes.turns ? m.xy : m.xx, m.x0, plan.view.width, x_output},
-          .y = {axes.turns ? m.yx : m.yy, m.y0, plan.view.height, y_output}};
+          .x = {axes.turns ? m.xy : m.xx, m.x0, plan.view.width, x_output, tap_kernel(plan.filter)},
+          .y = {axes.turns ? m.yx : m.yy, m.y0, plan.view.height, y_output, tap_kernel(plan.filter)}};
 }
 
 }  // namespace penstock::detail

@@ -10,6 +10,7 @@
 #include "augment/plan/affine_map.h"
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -22,7 +23,8 @@ struct AffineRanges {
 
 class RandomAffine final : public Transform {
  public:
-  RandomAffine(const AffineRanges& ranges, Filter filter, float fill) : ranges_(ranges), filter_(filter), fill_(fill) {}
+  RandomAffine(const AffineRanges& ranges, detail::FilterChoice filter, float fill)
+      : ranges_(ranges), filter_(filter), fill_(fill) {}
 
   void edit(Plan& plan, Rng& rng) const override {
     AffineParameters drawn;
@@ -34,7 +36,7 @@ class RandomAffine final : public Transform {
     if (ranges_.shears_y) drawn.shear_y = rng.uniform(ranges_.shear_y.low, ranges_.shear_y.high);
     plan.resample(affine_map(drawn, plan.output_height, plan.output_width), plan.output_height, plan.output_width);
     plan.fill = {fill_, fill_, fill_};
-    detail::use_filter(plan, filter_);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:
@@ -42,7 +44,7 @@ class RandomAffine final : public Transform {
   static double pixels(double limit, Rng& rng) { return std::nearbyint(rng.uniform(-limit, limit)); }
 
   AffineRanges ranges_;
-  Filter filter_;
+  detail::FilterChoice filter_;
   float fill_;  // level
 };
 
@@ -78,7 +80,7 @@ const Registered<TransformKind> kRegistered{
     {"degrees", "translate", "scale", "shear", "filter", "interpolation", "fill"},
     "rotate, translate, scale and shear at random: degrees=D (-D to D) or low:high (default 0), translate=F or Fx:Fy, "
     "at most this fraction of width and height (0), scale=low:high (1:1), shear=D, low:high or xlow:xhigh:ylow:yhigh "
-    "in degrees (0), filter=nearest|bilinear (nearest), fill=LEVEL from 0 to 255 (0)",
+    "in degrees (0), interpolation=nearest|bilinear|bicubic|random (nearest), fill=LEVEL from 0 to 255 (0)",
     make,
     {.test_spec = "affine(degrees=30,shear=9,interpolation=bilinear)"}};
 

@@ -1,7 +1,6 @@
 // arguments: reads and checks the keys that several transforms have in common.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <optional>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "augment/pixels/blur_taps.h"
-#include "augment/plan/plan.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/spec.h"
@@ -101,23 +99,5 @@ inline Size size(const Spec& spec, const char* side_of = "") {
   const int side = length(spec, "size", 0);
   return {side, side, side};
 }
-
-/// The key `filter`, or `interpolation`, as torchvision calls it. Only transforms that resize along the axes can
-/// antialias.
-inline Filter filter(const Spec& spec, const char* fallback, bool can_antialias) {
-  const bool has_other_name = spec.has("interpolation");
-  const bool has_both = spec.has("filter") && has_other_name;
-  if (has_both) throw config_error(concat(spec.where(), ": filter and interpolation are given; expected one of them"));
-  const char* key = has_other_name ? "interpolation" : "filter";
-  const std::string name = spec.get(key, fallback);
-  if (name == "nearest") return Filter::kNearest;
-  if (name == "bilinear") return Filter::kBilinear;
-  if (name == "antialias" && can_antialias) return Filter::kAntialias;
-  throw config_error(concat(spec.where(), ": ", key, " is ", in_quotes(name), "; expected ",
-                            can_antialias ? "antialias, bilinear or nearest" : "nearest or bilinear"));
-}
-
-/// A plan has one filter: the best one that any of its transforms asks for.
-inline void use_filter(Plan& plan, Filter filter) { plan.filter = std::max(plan.filter, filter); }
 
 }  // namespace penstock::detail

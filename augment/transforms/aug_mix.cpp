@@ -13,6 +13,7 @@
 #include "augment/draws/log_gamma_draw.h"
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -95,7 +96,7 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
   if (!(options.alpha > 0 && options.alpha <= 1000))
     throw config_error(concat(spec.where(), ": alpha is ", options.alpha, "; expected more than 0, up to 1000"));
   options.all_ops = spec.get("all-ops", options.all_ops);
-  options.filter = detail::filter(spec, "bilinear", false);
+  options.filter = detail::filter(spec, "bilinear", false, /*may_be_random=*/false).filter;
   options.fill = detail::fill(spec, statistics).value_or(0.f);
   return std::make_unique<AugMix>(options);
 }
@@ -105,7 +106,8 @@ const Registered<TransformKind> kRegistered{
     {"severity", "mixture-width", "chain-depth", "alpha", "all-ops", "filter", "interpolation", "fill"},
     "mix the picture with mixture-width=N (1 to 8, default 3) pictures that random operations make of it, "
     "chain-depth=N of 1 to 8 (default -1: 1 to 3 at random), at magnitudes of severity=S (1 to 10, default 3); "
-    "shares by alpha=A (1), all-ops=false without brightness, colour, contrast and sharpness, filter=bilinear|nearest "
+    "shares by alpha=A (1), all-ops=false without brightness, colour, contrast and sharpness, "
+    "interpolation=bilinear|nearest|bicubic "
     "(default bilinear), fill=LEVEL from 0 to 255 (0)",
     make,
     {.test_spec = "aug-mix(severity=10)"}};

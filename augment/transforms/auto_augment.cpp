@@ -133,7 +133,7 @@ const Registered<TransformKind> kRegistered{
     "auto-augment",
     {"policy", "filter", "interpolation", "fill"},
     "one of the 25 pairs of operations that AutoAugment has learned: policy=imagenet|cifar10|svhn (default imagenet), "
-    "filter=nearest|bilinear (default nearest), fill=LEVEL from 0 to 255 (0)",
+    "interpolation=nearest|bilinear|bicubic|random (default nearest), fill=LEVEL from 0 to 255 (0)",
     make,
     {.test_spec = "auto-augment"}};
 

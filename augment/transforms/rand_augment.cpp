@@ -57,7 +57,8 @@ const Registered<TransformKind> kRegistered{
     {"ops", "magnitude", "std", "filter", "interpolation", "fill"},
     "ops=N random operations (1 to 8, default 2) of those of trivial-augment, each at magnitude=M from 0 to 30 (9), "
     "which "
-    "varies by std=S (0): filter=nearest|bilinear (default nearest), fill=LEVEL from 0 to 255 (0)",
+    "varies by std=S (0): interpolation=nearest|bilinear|bicubic|random (default nearest), fill=LEVEL from 0 to 255 "
+    "(0)",
     make,
     {.test_spec = "rand-augment"}};
 

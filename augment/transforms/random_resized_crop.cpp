@@ -5,6 +5,7 @@
 
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
@@ -43,7 +44,7 @@ Region draw_crop(int height, int width, const CropRanges& ranges, Rng& rng) {
 
 class RandomResizedCrop final : public Transform {
  public:
-  RandomResizedCrop(const detail::Size& size, const CropRanges& ranges, Filter filter)
+  RandomResizedCrop(const detail::Size& size, const CropRanges& ranges, detail::FilterChoice filter)
       : size_(size), ranges_(ranges), filter_(filter) {}
 
   void edit(Plan& plan, Rng& rng) const override {
@@ -52,13 +53,13 @@ class RandomResizedCrop final : public Transform {
     plan.resample({static_cast<double>(crop.width) / size_.width, 0, static_cast<double>(crop.x), 0,
                    static_cast<double>(crop.height) / size_.height, static_cast<double>(crop.y)},
                   size_.height, size_.width);
-    detail::use_filter(plan, filter_);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:
   detail::Size size_;
   CropRanges ranges_;
-  Filter filter_;
+  detail::FilterChoice filter_;
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
@@ -81,9 +82,12 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 std::string middle_of_picture(const Spec& crop) {
   const int side = crop.get("size", 0);
   const int height = crop.get("height", side), width = crop.get("width", side);
-  const std::string filter = crop.get("filter", crop.get("interpolation", "").c_str());
+  const Spec known = detail::without_random(crop);
+  std::string filter;
+  for (const char* key : {"filter", "interpolation"})
+    if (known.has(key)) filter = concat(",", key, "=", known.get(key, ""));
   const auto shorter_side = std::llround(std::max(height, width) * 256. / 224);
-  return concat("resize(size=", shorter_side, filter.empty() ? "" : ",filter=" + filter, "),center-crop(",
+  return concat("resize(size=", shorter_side, filter, "),center-crop(",
                 side > 0 ? concat("size=", side) : concat("height=", height, ",width=", width), ")");
 }
 
@@ -92,7 +96,8 @@ const Registered<TransformKind> kRegistered{
     {"size", "height", "width", "scale", "ratio", "filter", "interpolation"},
     "cut out a random part and resize it to a square of size=PIXELS, or to height=PIXELS,width=PIXELS: scale=low:high "
     "of the picture's area (default 0.08:1), ratio=low:high of width to height (3/4 to 4/3), "
-    "filter=antialias|bilinear|nearest (antialias)",
+    "interpolation=bilinear|bicubic|lanczos|box|hamming|nearest|random (bilinear), or "
+    "filter=antialias|bilinear|nearest",
     make,
     {.test_spec = "random-resized-crop(size=9)", .in_evaluation = middle_of_picture, .sets_size = true}};
 

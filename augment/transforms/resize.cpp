@@ -6,16 +6,17 @@
 
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
 
 class Resize final : public Transform {
  public:
-  Resize(int shorter_side, int height, int width, Filter filter)
+  Resize(int shorter_side, int height, int width, detail::FilterChoice filter)
       : shorter_side_(shorter_side), height_(height), width_(width), filter_(filter) {}
 
-  void edit(Plan& plan, Rng&) const override {
+  void edit(Plan& plan, Rng& rng) const override {
     int height = height_, width = width_;
     if (shorter_side_ > 0) {
       const bool is_tall = plan.output_width <= plan.output_height;
@@ -32,17 +33,17 @@ class Resize final : public Transform {
     plan.resample(Affine::scaling(static_cast<double>(plan.output_width) / width,
                                   static_cast<double>(plan.output_height) / height),
                   height, width);
-    detail::use_filter(plan, filter_);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:
   int shorter_side_;  // pixels; 0 where height and width are given
   int height_, width_;
-  Filter filter_;
+  detail::FilterChoice filter_;
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
-  const Filter filter = detail::filter(spec, "antialias", true);
+  const detail::FilterChoice filter = detail::filter(spec, "antialias", true);
   const detail::Size size = detail::size(spec, " of the shorter side");
   return std::make_unique<Resize>(size.side, size.height, size.width, filter);
 }
@@ -51,9 +52,14 @@ const Registered<TransformKind> kRegistered{
     "resize",
     {"size", "height", "width", "filter", "interpolation"},
     "resize so that the shorter side has size=PIXELS, or to height=PIXELS,width=PIXELS; "
-    "filter=antialias|bilinear|nearest (default antialias)",
+    "interpolation=bilinear|bicubic|lanczos|box|hamming|nearest|random (default bilinear), or "
+    "filter=antialias|bilinear|nearest",
     make,
-    {.test_spec = "resize(size=9)", .is_deterministic = true, .sets_size = true}};
+    {.test_spec = "resize(size=9)",
+     .is_deterministic = true,
+     .is_random = detail::draws_filter,
+     .in_evaluation = detail::resize_in_evaluation,
+     .sets_size = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -11,13 +11,14 @@
 
 #include "augment/transform.h"
 #include "augment/transforms/arguments.h"
+#include "augment/transforms/filter_choice.h"
 
 namespace penstock {
 namespace {
 
 class ScaleJitter final : public Transform {
  public:
-  ScaleJitter(const detail::Size& size, const Range& scale, std::optional<float> fill, Filter filter)
+  ScaleJitter(const detail::Size& size, const Range& scale, std::optional<float> fill, detail::FilterChoice filter)
       : size_(size), scale_(scale), fill_(fill), filter_(filter) {}
 
   void edit(Plan& plan, Rng& rng) const override {
@@ -32,14 +33,14 @@ class ScaleJitter final : public Transform {
     const double x_scale = width / new_width, y_scale = height / new_height;
     plan.resample({x_scale, 0, left * x_scale, 0, y_scale, top * y_scale}, size_.height, size_.width);
     if (fill_) plan.fill.fill(*fill_);
-    detail::use_filter(plan, filter_);
+    detail::use_filter(plan, filter_, rng);
   }
 
  private:
   detail::Size size_;
   Range scale_;
   std::optional<float> fill_;  // level; none: the plan's stays
-  Filter filter_;
+  detail::FilterChoice filter_;
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
@@ -48,13 +49,13 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
     throw config_error(concat(spec.where(), ": scale is ", scale.low, ":", scale.high,
                               "; expected factors of more than 0 and up to 100"));
   const auto fill = detail::fill(spec, statistics);
-  const Filter filter = detail::filter(spec, "antialias", true);
+  const detail::FilterChoice filter = detail::filter(spec, "antialias", true);
   return std::make_unique<ScaleJitter>(detail::size(spec), scale, fill, filter);
 }
 
 /// The same size, without jitter.
 std::string whole_picture(const Spec& spec) {
-  const Spec letterbox = spec.without("scale");
+  const Spec letterbox = detail::without_random(spec).without("scale");
   const std::string text = letterbox.text();
   const std::string keys = text.substr(text.find('(') + 1);
   return concat("letterbox(", spec.has("fill") ? "" : "fill=0,", keys);
@@ -65,7 +66,8 @@ const Registered<TransformKind> kRegistered{
     {"size", "height", "width", "scale", "fill", "filter", "interpolation"},
     "resize the picture by a random scale=low:high (default 0.1:2) of what fits into a square of size=PIXELS, or "
     "height=PIXELS,width=PIXELS, then cut that size out at random, or add fill=LEVEL (0) at the right and below; "
-    "filter=antialias|bilinear|nearest (antialias)",
+    "interpolation=bilinear|bicubic|lanczos|box|hamming|nearest|random (bilinear), or "
+    "filter=antialias|bilinear|nearest",
     make,
     {.test_spec = "scale-jitter(size=9)", .in_evaluation = whole_picture, .sets_size = true}};
 

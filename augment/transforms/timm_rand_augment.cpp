@@ -111,7 +111,7 @@ const Registered<TransformKind> kRegistered{
     "timm-rand-augment",
     {"config", "filter", "interpolation", "fill"},
     "timm's RandAugment by its text: config=rand-m9-mstd0.5-inc1 (the default; also -n, -p, -mmax), "
-    "filter=bilinear|nearest (default bilinear), fill=LEVEL or R:G:B from 0 to 255 (128)",
+    "interpolation=bilinear|nearest|bicubic|random (default bilinear), fill=LEVEL or R:G:B from 0 to 255 (128)",
     [](const Spec& spec, const DataStatistics&) { return std::make_unique<TimmRandAugment>(spec); },
     {.test_spec = "timm-rand-augment"}};
 

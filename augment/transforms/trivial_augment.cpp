@@ -30,7 +30,8 @@ const Registered<TransformKind> kRegistered{
     "trivial-augment",
     {"filter", "interpolation", "fill"},
     "one random operation (identity, shear-x/y, translate-x/y, rotate, brightness, colour, contrast, sharpness, "
-    "posterize, solarize, auto-contrast or equalize) at one of 31 magnitudes: filter=nearest|bilinear (default "
+    "posterize, solarize, auto-contrast or equalize) at one of 31 magnitudes: "
+    "interpolation=nearest|bilinear|bicubic|random (default "
     "nearest), fill=LEVEL from 0 to 255 (0)",
     [](const Spec& spec, const DataStatistics& statistics) {
       return std::make_unique<TrivialAugment>(spec, statistics);

@@ -88,7 +88,7 @@ AxisJob axis_job(const Axis& axis, int pixel_end, Scratch scratch) {
   while (job.end > job.begin && !axis.holds(axis.center(job.end - 1))) --job.end;
   const auto count = static_cast<uint64_t>(axis.output_size);
   job.first = scratch.take(count * sizeof(int32_t));
-  job.weights = scratch.take(count * static_cast<uint64_t>(job.tap_count) * sizeof(uint16_t));
+  job.weights = scratch.take(count * static_cast<uint64_t>(job.tap_count) * sizeof(int16_t));
   return job;
 }
 
@@ -109,7 +109,9 @@ void describe_sampling(const Plan& plan, RowJob& job, Scratch scratch) {
     job.columns = axis_job(resampling.columns, resampling.turns ? bottom : right, scratch);
     job.rows = axis_job(resampling.rows, resampling.turns ? right : bottom, scratch);
   } else {
-    job.sampling = resampling.kind == Resampling::Kind::kNearest ? Sampling::kNearest : Sampling::kBilinear;
+    job.sampling = resampling.kind == Resampling::Kind::kNearest   ? Sampling::kNearest
+                   : resampling.kind == Resampling::Kind::kBicubic ? Sampling::kBicubic
+                                                                   : Sampling::kBilinear;
   }
 }
 

@@ -9,7 +9,7 @@
 // Five kernels make a batch. They are functions of (block, task), which a CUDA device compiles at run time
 // (kernel_sources()) and which this library compiles for the processor (run_on_cpu()).
 //
-//   weigh    plans -> weights of the antialias filter
+//   weigh    plans -> weights of the filters along the axes
 //   decode   coefficient groups under the plans -> samples of the components. Not for pixels
 //   color    samples -> pixels under the plans: chroma upsampling and colour conversion. Not for pixels
 //   render   pixels -> rows of the batch: f32, f16 or bf16, N x C x H x W, normalised

@@ -44,7 +44,7 @@ struct ComponentJob {
 };
 
 /// How output pixels find their levels. kZeros: the row shows no picture, and all of its values are 0.
-enum class Sampling : int32_t { kNothing, kNearest, kBilinear, kFiltered, kZeros };
+enum class Sampling : int32_t { kNothing, kNearest, kBilinear, kBicubic, kFiltered, kZeros };
 
 /// One axis of the output, for kFiltered.
 struct AxisJob {
@@ -52,7 +52,7 @@ struct AxisJob {
   int32_t begin, end;       // output pixels whose centres are in the picture
   int32_t tap_count;        // of every output pixel
   int32_t pixel_end;        // no pixel at or after this one was decoded
-  uint64_t first, weights;  // positions in the scratch memory: i32 [n], u16 [n][tap_count]
+  uint64_t first, weights;  // positions in the scratch memory: i32 [n], i16 [n][tap_count]
 };
 
 /// The type of the output's elements, as the planar layouts have it.

@@ -4,6 +4,7 @@
 // the bit where f64 and f32 arithmetic are IEEE's: sums of taps are integers, and products are never fused with sums.
 #pragma once
 
+#include "augment/pixels/cubic_weights.h"
 #include "augment/pixels/tap_weights.h"
 #include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
@@ -24,11 +25,12 @@ inline void weigh_taps_of(const ThreadBlock& block, const KernelArguments& given
   block.each([&](int thread) {
     const int i = first_pixel + thread;
     if (i < axis.begin || i >= axis.end) return;
-    auto* const weights = reinterpret_cast<uint16_t*>(given.scratch + axis.weights) + i * axis.tap_count;
-    const double reach = axis.axis.reach();
-    const auto put = [&](int tap, uint32_t weight) { weights[tap] = static_cast<uint16_t>(weight); };
-    reinterpret_cast<int32_t*>(given.scratch + axis.first)[i] =
-        weigh_taps<0>(axis.axis, axis.axis.center(i), reach, 1 / reach, axis.tap_count, put).begin;
+    auto* const weights = reinterpret_cast<int16_t*>(given.scratch + axis.weights) + i * axis.tap_count;
+    const auto put = [&](int tap, uint32_t weight) { weights[tap] = static_cast<int16_t>(weight); };
+    const double center = axis.axis.center(i), inverse = 1 / axis.axis.unit();
+    reinterpret_cast<int32_t*>(given.scratch + axis.first)[i] = with_kernel(axis.axis.kernel, [&](auto kernel) {
+      return weigh_taps<decltype(kernel)::value, 0>(axis.axis, center, inverse, axis.tap_count, put).begin;
+    });
   });
 }
 
@@ -61,11 +63,14 @@ class RowRenderer {
 
   void run() {
     if (given_.status[row_] != 0 || job_.sampling == Sampling::kZeros) return write_zeros();
-    if (job_.sampling == Sampling::kFiltered) return filtered();
+    if (job_.sampling == Sampling::kFiltered && !has_lobes(job_.columns.axis.kernel)) return filtered();
     block_.each([&](int thread) {
       if (thread >= count_) return;
       float levels[3];
-      point(shown_column(first_column_ + thread), levels);
+      if (job_.sampling == Sampling::kFiltered)
+        lobed(shown_column(first_column_ + thread), levels);
+      else
+        point(shown_column(first_column_ + thread), levels);
       write(first_column_ + thread, levels);
     });
   }
@@ -113,6 +118,7 @@ class RowRenderer {
       for (int i = 0; i < job_.channels; ++i) levels[i] = from[i * channel_step_];
       return;
     }
+    if (job_.sampling == Sampling::kBicubic) return bicubic(x - 0.5f, y - 0.5f, levels);
     const auto shifted = [](float v, float size) {
       const float moved = v - 0.5f > 0 ? v - 0.5f : 0;
       return moved < size - 1 ? moved : size - 1;
@@ -127,11 +133,88 @@ class RowRenderer {
       levels[i] = mix(mix(a[k], b[k], wy), mix(c[k], d[k], wy), wx);
   }
 
+  /// As Sampler::bicubic(). `u` and `v` are counted from the centre of the first pixel.
+  void bicubic(float u, float v, float (&levels)[3]) const {
+    const int left = floor_of(u), top = floor_of(v);
+    float across[4], down[4];
+    cubic_weights(u - static_cast<float>(left), across);
+    cubic_weights(v - static_cast<float>(top), down);
+    const auto within = [](int pixel, int size) { return pixel < 0 ? 0 : pixel >= size ? size - 1 : pixel; };
+    for (int i = 0; i < job_.channels; ++i) {
+      float sum = 0;
+      for (int k = 0; k < 4; ++k) {
+        const int row = within(top + k - 1, job_.view_height);
+        float terms[4];
+        for (int j = 0; j < 4; ++j)
+          terms[j] =
+              across[j] * static_cast<float>(pixel(within(left + j - 1, job_.view_width), row)[i * channel_step_]);
+        const float term = down[k] * (((terms[0] + terms[1]) + terms[2]) + terms[3]);
+        sum = k == 0 ? term : sum + term;
+      }
+      levels[i] = sum < 0 ? 0 : sum > 255 ? 255 : sum;
+    }
+  }
+
+  static int floor_of(float value) {
+    const int cut = static_cast<int>(value);
+    return value < static_cast<float>(cut) ? cut - 1 : cut;
+  }
+
+  /// As lobed_rows() of augment/kernels/render_lobed-inl.h, but each thread makes what it needs of the first pass
+  /// itself: 4 sums of 4 taps with bicubic where the picture is not made smaller, and 8 of 8 at half its size.
+  void lobed(int column, float (&levels)[3]) const {
+    const AxisJob &across = job_.columns, &down = job_.rows;
+    if (column < across.begin || column >= across.end || shown_row_ < down.begin || shown_row_ >= down.end)
+      return fill(levels);
+    const BothTaps taps{firsts(across)[column], firsts(down)[shown_row_], weights(across, column),
+                        weights(down, shown_row_)};
+    for (int i = 0; i < job_.channels; ++i)
+      levels[i] = goes_down_first(across.axis, down.axis) ? down_first(taps, i * channel_step_)
+                                                          : across_first(taps, i * channel_step_);
+  }
+
+  /// The first pixel and the weights of an output pixel along both axes of the output.
+  struct BothTaps {
+    int first_column, first_row;
+    const int16_t *columns, *rows;
+  };
+
+  int level_at(const BothTaps& taps, int column_tap, int row_tap, int channel) const {
+    const int p = taps.first_column + column_tap, q = taps.first_row + row_tap;
+    return (job_.turns ? pixel(q, p) : pixel(p, q))[channel];
+  }
+
+  float across_first(const BothTaps& taps, int channel) const {
+    int sum = 1 << (kWeightBits - 1);
+    for (int row = 0; row < job_.rows.tap_count; ++row) {
+      if (taps.rows[row] == 0) continue;
+      int of_row = kHalfOfMixed;
+      for (int column = 0; column < job_.columns.tap_count; ++column)
+        of_row += taps.columns[column] * level_at(taps, column, row, channel);
+      sum += taps.rows[row] * limited(of_row >> kMixedShift, kWhiteOfLine);
+    }
+    return static_cast<float>(limited(sum >> kWeightBits, kWhiteOfLine)) * (1.f / (1 << kLineBits));
+  }
+
+  float down_first(const BothTaps& taps, int channel) const {
+    int sum = 0;
+    for (int column = 0; column < job_.columns.tap_count; ++column) {
+      if (taps.columns[column] == 0) continue;
+      int of_column = kHalfOfMixed;
+      for (int row = 0; row < job_.rows.tap_count; ++row)
+        of_column += taps.rows[row] * level_at(taps, column, row, channel);
+      sum += taps.columns[column] * limited(of_column >> kMixedShift, kWhiteOfLine);
+    }
+    return static_cast<float>(limited(sum, kWhiteOfLine << kWeightBits)) * kLevelOfSum;
+  }
+
+  static int limited(int value, int most) { return value < 0 ? 0 : value > most ? most : value; }
+
   const int32_t* firsts(const AxisJob& axis) const {
     return reinterpret_cast<const int32_t*>(given_.scratch + axis.first);
   }
-  const uint16_t* weights(const AxisJob& axis, int i) const {
-    return reinterpret_cast<const uint16_t*>(given_.scratch + axis.weights) + i * axis.tap_count;
+  const int16_t* weights(const AxisJob& axis, int i) const {
+    return reinterpret_cast<const int16_t*>(given_.scratch + axis.weights) + i * axis.tap_count;
   }
 
   /// As filtered_rows() of augment/kernels/render_filtered-inl.h: the pixels of this output row are mixed into a line,
@@ -172,7 +255,7 @@ class RowRenderer {
   void sum_segment(int at, int count) {
     const AxisJob &across = job_.columns, &down = job_.rows;
     const int first_row = firsts(down)[shown_row_], channels = job_.channels;
-    const uint16_t* row_weights = weights(down, shown_row_);
+    const int16_t* row_weights = weights(down, shown_row_);
     block_.each([&](int thread) {
       for (int i = thread; i < count * channels; i += block_.size) {
         const int p = at + i / channels, channel = i % channels;
@@ -188,7 +271,7 @@ class RowRenderer {
     block_.each([&](int thread) {
       const int column = shown_column(first_column_ + thread);
       if (thread >= count_ || column < across.begin || column >= across.end) return;
-      const uint16_t* column_weights = weights(across, column);
+      const int16_t* column_weights = weights(across, column);
       const int first = firsts(across)[column];
       for (int tap = 0; tap < across.tap_count; ++tap) {
         const int in_line = first + tap - at;

@@ -17,7 +17,9 @@ class Plan(NamedTuple):
         x = xx * (c + 0.5) + xy * (r + 0.5) + x0, y = yx * (c + 0.5) + yy * (r + 0.5) + y0, where the picture's pixel in column 0
         and row 0 covers 0 to 1. That is what PIL.Image.transform(size, Image.Transform.AFFINE, plan.map) takes.
     view: x, y, width, height of the part of the picture that may be read; outside of it there is `fill`, levels of 0 to 255.
-    filter: "nearest", "bilinear" or "antialias" (Pillow's bilinear, which sums over all pixels that it covers).
+    filter: "nearest", "bilinear", "bicubic" (4 x 4 pixels, as Pillow's Image.transform), or for maps along the axes "antialias"
+        (Pillow's bilinear, which sums over all pixels that it covers), "antialias_bicubic", "antialias_lanczos", "antialias_box" and
+        "antialias_hamming" (Pillow's Image.resize).
     border, inside: what lies outside of the rectangle `inside` (x, y, width, height) of the output: "fill", or copies of pixels in it,
         as torchvision's padding_mode "edge", "reflect" and "symmetric".
     color: a 3 x 4 matrix of RGB levels: `out[i] = color[i][0] * R + color[i][1] * G + color[i][2] * B + color[i][3]`.

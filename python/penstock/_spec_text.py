@@ -62,17 +62,23 @@ def size(value: Any) -> Dict[str, Optional[str]]:
     return {"size": str(sides[0])} if sides[0] == sides[1] else {"height": str(sides[0]), "width": str(sides[1])}
 
 
-def interpolation(transform: Any) -> str:
-    mode: Any = getattr(transform, "interpolation", "bilinear")
-    return {0: "nearest", 2: "bilinear", 3: "bicubic"}.get(mode) or str(getattr(mode, "value", mode))
+PILLOWS_NUMBERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+
+
+def mode_name(mode: Any) -> str:
+    return PILLOWS_NUMBERS.get(mode) or str(getattr(mode, "value", mode))
 
 
 def with_filter(transform: Any, name: str, keys: Dict[str, Optional[str]], default: str, resizes: bool) -> str:
-    """The spec with its filter. Antialiasing is bilinear's in torchvision, and on PIL pictures always on."""
-    mode = interpolation(transform)
-    wanted = "nearest" if mode.startswith("nearest") else "bilinear"
-    if resizes and wanted == "bilinear" and getattr(transform, "antialias", True) is not False:
-        wanted = "antialias"
+    """The spec with its filter. Antialiasing can be turned off in torchvision; on PIL pictures it is always on."""
+    mode = mode_name(getattr(transform, "interpolation", "bilinear"))
+    antialiases = resizes and getattr(transform, "antialias", True) is not False
+    if mode in (("bicubic", "lanczos", "box", "hamming") if resizes else ("bicubic",)):
+        text = spec(name, {**keys, "interpolation": mode})
+        if resizes and not antialiases:
+            raise NoCounterpart(f"{type(transform).__name__} with interpolation {mode} without antialiasing", text)
+        return text
+    wanted = "nearest" if mode.startswith("nearest") else "antialias" if antialiases else "bilinear"
     text = spec(name, {**keys, "filter": None if wanted == default else wanted})
     if mode not in ("nearest", "nearest-exact", "bilinear"):
         raise NoCounterpart(f"{type(transform).__name__} with interpolation {mode}", text)

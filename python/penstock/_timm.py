@@ -2,22 +2,25 @@
 import math
 from typing import Any, Callable, Dict, Optional
 
-from penstock._spec_text import NoCounterpart, Values, number, number_text, numbers, size, spec, with_filter
+from penstock._spec_text import NoCounterpart, Values, mode_name, number, number_text, numbers, size, spec, with_filter
 from penstock._torchvision import to_tensor
 
 _OPERATIONS = ("AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color", "Contrast", "Brightness",
                "Sharpness", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
 _THAT_INCREASE = ("Posterize", "Solarize", "Color", "Contrast", "Brightness", "Sharpness")
 _THREE = (("Solarize", 5), ("Desaturate", 10), ("GaussianBlurRand", 10))  # the policy 3a
-_NAMES = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
+_RANDOM = ["bicubic", "bilinear"]  # what timm's "random" draws from
 
 
 def _random_resized_crop(transform: Any, values: Values) -> str:
     keys = {**size(transform.size), "scale": numbers(transform.scale, (0.08, 1)), "ratio": numbers(transform.ratio, (3 / 4, 4 / 3))}
     if not isinstance(transform.interpolation, (list, tuple)):
         return with_filter(transform, "random-resized-crop", keys, "antialias", True)
-    modes = " or ".join(mode.value for mode in transform.interpolation)
-    raise NoCounterpart(f"RandomResizedCropAndInterpolation with interpolation {modes}", spec("random-resized-crop", keys))
+    modes = [mode_name(mode) for mode in transform.interpolation]
+    text = spec("random-resized-crop", {**keys, "interpolation": "random"})
+    if sorted(modes) != _RANDOM:
+        raise NoCounterpart(f"RandomResizedCropAndInterpolation with interpolation {' or '.join(modes)}", text)
+    return text
 
 
 def _fill(operations: Any) -> Optional[str]:
@@ -49,9 +52,11 @@ def _rand_augment(transform: Any, values: Values) -> str:
         parts.append(f"mmax{number_text(first.magnitude_max)}")
     config = "-".join(["rand", *parts, *(["inc1"] if names == increasing else [])])
     mode = first.kwargs["resample"]
-    modes = [_NAMES.get(int(one), str(one)) for one in (mode if isinstance(mode, (list, tuple)) else [mode])]
-    text = spec("timm-rand-augment", {"config": config, "filter": "nearest" if modes == ["nearest"] else None, "fill": _fill(ops)})
-    if modes not in (["nearest"], ["bilinear"]):
+    modes = [mode_name(int(one)) for one in (mode if isinstance(mode, (list, tuple)) else [mode])]
+    wanted = "random" if sorted(modes) == _RANDOM else modes[0]
+    filters = {"nearest": {"filter": "nearest"}, "bicubic": {"interpolation": "bicubic"}, "random": {"interpolation": "random"}}
+    text = spec("timm-rand-augment", {"config": config, **filters.get(wanted, {}), "fill": _fill(ops)})
+    if wanted not in (*filters, "bilinear") or (len(modes) > 1 and wanted != "random"):
         raise NoCounterpart(f"RandAugment with interpolation {' or '.join(modes)}", text)
     return text
 

@@ -1,13 +1,16 @@
-"""from_torchvision(), from_timm(): the spec list of Loader's `augment` that does what transforms of other libraries do."""
+"""from_torchvision(), from_timm(), for_weights(): the spec list of Loader's `augment` that does what transforms of other libraries
+do, and what a pretrained model wants.
+"""
 from copy import copy
 from typing import Any, List, Tuple
 
 from penstock import _timm, _torchvision
+from penstock._pretrained import for_weights
 from penstock._arguments import text
 from penstock._spec_text import NoCounterpart, Values, number, numbers, spec
 from penstock.errors import ConfigError
 
-__all__ = ["from_timm", "from_torchvision"]
+__all__ = ["for_weights", "from_timm", "from_torchvision"]
 
 _MOST_DEEP = 100  # each Compose within a Compose is two
 _MIXES = ("MixUp", "CutMix")

@@ -45,8 +45,14 @@ constexpr int64_t kMostPixels = int64_t{1} << 24;  // per side: up to here an f3
 constexpr double kMostLevels = 1e6, kMostAmount = 1000;
 constexpr size_t kMostChains = 64, kMostStages = 64;
 
-const std::map<std::string, Filter> kFilters{
-    {"nearest", Filter::kNearest}, {"bilinear", Filter::kBilinear}, {"antialias", Filter::kAntialias}};
+const std::map<std::string, Filter> kFilters{{"nearest", Filter::kNearest},
+                                             {"bilinear", Filter::kBilinear},
+                                             {"bicubic", Filter::kBicubic},
+                                             {"antialias", Filter::kAntialias},
+                                             {"antialias_box", Filter::kAntialiasBox},
+                                             {"antialias_hamming", Filter::kAntialiasHamming},
+                                             {"antialias_bicubic", Filter::kAntialiasBicubic},
+                                             {"antialias_lanczos", Filter::kAntialiasLanczos}};
 const std::map<std::string, Border> kBorders{
     {"fill", Border::kFill}, {"edge", Border::kEdge}, {"reflect", Border::kReflect}, {"symmetric", Border::kSymmetric}};
 const std::map<std::string, ColorOp> kColorOps{

@@ -116,7 +116,7 @@ inline Plan random_plan(int height, int width, Rng& rng) {
     const int left = rng.between(0, width), top = rng.between(0, height);
     plan.view = {left, top, rng.between(0, width - left), rng.between(0, height - top)};
   }
-  plan.filter = static_cast<Filter>(rng.between(0, 2));
+  plan.filter = static_cast<Filter>(rng.between(0, static_cast<int>(Filter::kAntialiasLanczos)));
   for (auto& level : plan.fill) level = static_cast<float>(rng.uniform(0, 255));
   if (rng.chance(0.4)) {
     for (auto& row : plan.color)

@@ -49,6 +49,7 @@ class ReferenceSampler {
     if (!(x >= 0 && x < width && y >= 0 && y < height)) return plan_.fill[channel];
     const auto f32 = [&](int column, int row) { return static_cast<float>(level(column, row, channel)); };
     if (plan_.filter == Filter::kNearest) return f32(static_cast<int>(x), static_cast<int>(y));
+    if (point_filter(plan_.filter) == Filter::kBicubic) return bicubic(x - 0.5f, y - 0.5f, channel);
     const float u = std::clamp(x - 0.5f, 0.f, width - 1), v = std::clamp(y - 0.5f, 0.f, height - 1);
     const int left = static_cast<int>(u), top = static_cast<int>(v);
     const int right = std::min(left + 1, plan_.input_width - 1), bottom = std::min(top + 1, plan_.input_height - 1);
@@ -57,8 +58,68 @@ class ReferenceSampler {
     return mix(mix(f32(left, top), f32(left, bottom), wy), mix(f32(right, top), f32(right, bottom), wy), wx);
   }
 
+  /// Pillow's transform(BICUBIC) at the point (u, v), which is counted from the centre of the first pixel.
+  float bicubic(float u, float v, int channel) const {
+    const float left = std::floor(u), top = std::floor(v);
+    const auto weight = [](float p, int k) {
+      if (k == 0) return -(p * (1 - p) * (1 - p));
+      if (k == 1) return p * p * (p - 2) + 1;
+      if (k == 2) return p * (1 + p - p * p);
+      return -(p * (1 - p) * p);
+    };
+    float sum = 0;
+    for (int k = 0; k < 4; ++k) {
+      const int row = std::clamp(static_cast<int>(top) + k - 1, 0, plan_.input_height - 1);
+      float of_row = 0;
+      for (int j = 0; j < 4; ++j) {
+        const int column = std::clamp(static_cast<int>(left) + j - 1, 0, plan_.input_width - 1);
+        const float term = weight(u - left, j) * static_cast<float>(level(column, row, channel));
+        of_row = j == 0 ? term : of_row + term;
+      }
+      const float term = weight(v - top, k) * of_row;
+      sum = k == 0 ? term : sum + term;
+    }
+    return std::clamp(sum, 0.f, 255.f);
+  }
+
   static int weight(const detail::Taps& taps, int i, int tap) {
-    return static_cast<int>(taps.pairs[tap / 2 * taps.pair_stride + i] >> (tap % 2 * 16) & 0xFFFF);
+    return static_cast<int16_t>(taps.pairs[tap / 2 * taps.pair_stride + i] >> (tap % 2 * 16));
+  }
+
+  int tapped_level(int i, int j, int s, int t, int channel) const {
+    const int a = across_.first[i] + s, d = down_.first[j] + t;
+    return axes_.turns ? level(d, a, channel) : level(a, d, channel);
+  }
+
+  /// By taps with negative weights: levels rounded to 1/128 and limited between the two passes.
+  float lobed(int i, int j, int channel) const {
+    return detail::goes_down_first(axes_.turns ? axes_.y : axes_.x, axes_.turns ? axes_.x : axes_.y)
+               ? down_first(i, j, channel)
+               : across_first(i, j, channel);
+  }
+
+  float across_first(int i, int j, int channel) const {
+    int sum = 1 << 13;
+    for (int t = 0; t < 2 * down_.pair_count; ++t) {
+      if (weight(down_, j, t) == 0) continue;
+      int of_row = 64;
+      for (int s = 0; s < 2 * across_.pair_count; ++s)
+        if (weight(across_, i, s) != 0) of_row += weight(across_, i, s) * tapped_level(i, j, s, t, channel);
+      sum += weight(down_, j, t) * std::clamp(of_row >> 7, 0, 255 * 128);
+    }
+    return static_cast<float>(std::clamp(sum >> 14, 0, 255 * 128)) / 128;
+  }
+
+  float down_first(int i, int j, int channel) const {
+    int sum = 0;
+    for (int s = 0; s < 2 * across_.pair_count; ++s) {
+      if (weight(across_, i, s) == 0) continue;
+      int mixed = 64;
+      for (int t = 0; t < 2 * down_.pair_count; ++t)
+        if (weight(down_, j, t) != 0) mixed += weight(down_, j, t) * tapped_level(i, j, s, t, channel);
+      sum += weight(across_, i, s) * std::clamp(mixed >> 7, 0, 255 * 128);
+    }
+    return static_cast<float>(std::clamp(sum, 0, 255 << 21)) * 0x1p-21f;
   }
 
   /// By taps: first down the picture's columns, rounded to 1/128, then across the row.
@@ -66,6 +127,7 @@ class ReferenceSampler {
     const int i = column - across_.begin, j = row - down_.begin;
     if (column < across_.begin || column >= across_.end || row < down_.begin || row >= down_.end)
       return plan_.fill[channel];
+    if (detail::has_lobes(axes_.x.kernel)) return lobed(i, j, channel);
     int sum = 0;
     for (int s = 0; s < 2 * across_.pair_count; ++s) {
       int mixed = 64;

@@ -69,10 +69,12 @@ TEST_P(RenderTargetTest, BitsOfEveryWidthAndStepEqualThePlainRenderer) {
       Plan plan = Plan::identity(7, input_width);
       plan.resample(Affine::scaling(static_cast<double>(input_width) / width, 7.0 / 5), 5, width);
       if (rng.chance(0.5)) plan.resample({-1, 0, static_cast<double>(width), 0, 1, 0}, 5, width);
-      plan.filter = Filter::kAntialias;
-      ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw),
-                reference_render(picture.view, plan, kNormalization, Layout::kF32Nchw))
-          << input_width << " to " << width;
+      for (const Filter filter : {Filter::kAntialias, Filter::kAntialiasBicubic, Filter::kAntialiasLanczos}) {
+        plan.filter = filter;
+        ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw),
+                  reference_render(picture.view, plan, kNormalization, Layout::kF32Nchw))
+            << input_width << " to " << width << ", filter " << static_cast<int>(filter);
+      }
     }
   }
 }

@@ -16,6 +16,26 @@ int weight_of(const Taps& taps, int i, int tap) {
   return static_cast<int>(taps.pairs[tap / 2 * taps.pair_stride + i] >> (tap % 2 * 16) & 0xFFFF);
 }
 
+double sinc(double x) { return x == 0 ? 1 : std::sin(M_PI * x) / (M_PI * x); }
+
+/// The functions as Pillow's Resample.c has them, with libm.
+double weight_at(TapKernel kernel, double x) {
+  const double d = std::fabs(x), a = -0.5;
+  switch (kernel) {
+    case TapKernel::kTriangle:
+      return std::fmax(1 - d, 0);
+    case TapKernel::kBox:
+      return x > -0.5 && x <= 0.5 ? 1 : 0;
+    case TapKernel::kHamming:
+      return d < 1 ? sinc(x) * (0.54 + 0.46 * std::cos(M_PI * x)) : 0;
+    case TapKernel::kBicubic:
+      return d < 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : d < 2 ? (((d - 5) * d + 8) * d - 4) * a : 0;
+    case TapKernel::kLanczos:
+      return d < 3 ? sinc(x) * sinc(x / 3) : 0;
+  }
+  return 0;
+}
+
 TEST(TapsTest, WeightsAreTheTriangleAndSumToOne) {
   Rng rng(21, 0, 0, 0);
   for (int trial = 0; trial < 500; ++trial) {
@@ -45,6 +65,48 @@ TEST(TapsTest, WeightsAreTheTriangleAndSumToOne) {
       EXPECT_EQ(sum, 16384);
       EXPECT_GE(taps.first[i], taps.first_pixel);
     }
+  }
+}
+
+TEST(TapsTest, WeightsOfEveryKernelAreItsFunctionAndSumToOne) {
+  for (const TapKernel kernel :
+       {TapKernel::kBox, TapKernel::kHamming, TapKernel::kBicubic, TapKernel::kLanczos, TapKernel::kTriangle}) {
+    SCOPED_TRACE(static_cast<int>(kernel));
+    Rng rng(22, 0, static_cast<uint64_t>(kernel), 0);
+    int least = 0, greatest = 0;
+    for (int trial = 0; trial < 300; ++trial) {
+      const int input = rng.chance(0.2) ? rng.between(1, 4) : rng.between(1, 300), output = rng.between(1, 300);
+      const double step = static_cast<double>(input) / output * (rng.chance(0.5) ? 1 : -1);
+      const Axis axis{step, step > 0 ? 0.0 : input, input, output, kernel};
+      Taps taps;
+      taps.assign(axis);
+      ASSERT_EQ(taps.end - taps.begin, output);
+      for (int i = 0; i < output; ++i) {
+        const auto position = [&](int pixel) { return (pixel + 0.5 - axis.center(i)) / axis.unit(); };
+        const auto exact = [&](int pixel) {
+          return pixel < 0 || pixel >= input ? 0 : weight_at(kernel, position(pixel));
+        };
+        double total = 0;
+        bool is_tie = false;  // a pixel on the edge of a box is in it or not, as its centre is rounded
+        for (int pixel = 0; pixel < input; ++pixel) {
+          total += exact(pixel);
+          is_tie |= kernel == TapKernel::kBox && std::fabs(std::fabs(position(pixel)) - 0.5) < 1e-9;
+        }
+        int sum = 0;
+        for (int tap = 0; tap < 2 * taps.pair_count; ++tap) {
+          const int weight = static_cast<int16_t>(weight_of(taps, i, tap)), pixel = taps.first[i] + tap;
+          if (!is_tie) {
+            ASSERT_NEAR(weight, 16384 * exact(pixel) / total, 1.001);
+          }
+          ASSERT_TRUE(weight == 0 || pixel < taps.pixel_end);
+          least = std::min(least, weight), greatest = std::max(greatest, weight);
+          sum += weight;
+        }
+        ASSERT_EQ(sum, 16384);
+      }
+    }
+    EXPECT_EQ(least < 0, has_lobes(kernel));
+    EXPECT_LT(greatest, 1.3 * 16384);
   }
 }
 

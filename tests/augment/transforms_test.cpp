@@ -8,6 +8,7 @@
 
 #include "augment/plan/affine_map.h"
 #include "augment/transform.h"
+#include "core/text.h"
 #include "tests/augment/refusal.h"
 
 namespace penstock {
@@ -169,7 +170,7 @@ TEST(AffineTransformTest, RefusesBadArguments) {
   EXPECT_THAT(refusal("affine(shear=90)"), HasSubstr("shear is 90"));
   EXPECT_THAT(refusal("affine(fill=256)"), HasSubstr("fill is 256; expected a level from 0 to 255"));
   EXPECT_THAT(refusal("affine(interpolation=cubic)"),
-              HasSubstr("interpolation is \"cubic\"; expected nearest or bilinear"));
+              HasSubstr("interpolation is \"cubic\"; expected nearest, bilinear, bicubic or random"));
 }
 
 TEST(ShiftTest, MovesByWholePixelsUpToThePad) {
@@ -233,6 +234,76 @@ TEST(CompositionTest, OneBilinearTransformMakesThePlanBilinear) {
   int bilinear_count = 0;
   for (uint64_t id = 0; id < 1400; ++id) bilinear_count += trivial.plan(20, 20, 1, 0, id).filter == Filter::kBilinear;
   EXPECT_NEAR(bilinear_count, 500, 100);
+}
+
+TEST(InterpolationTest, NamesAreThoseOfPillow) {
+  const auto filter = [](const std::string& spec) { return Pipeline(spec, {}).plan(20, 20, 1, 0, 0).filter; };
+  for (const std::string transform :
+       {"random-resized-crop(size=9", "resize(size=9", "scale-jitter(size=9", "letterbox(size=9"}) {
+    EXPECT_EQ(filter(transform + ",interpolation=nearest)"), Filter::kNearest);
+    EXPECT_EQ(filter(transform + ",interpolation=bilinear)"), Filter::kAntialias);
+    EXPECT_EQ(filter(transform + ",filter=bilinear)"), Filter::kBilinear);
+    EXPECT_EQ(filter(transform + ",interpolation=bicubic)"), Filter::kAntialiasBicubic);
+    EXPECT_EQ(filter(transform + ",interpolation=lanczos)"), Filter::kAntialiasLanczos);
+    EXPECT_EQ(filter(transform + ",interpolation=box)"), Filter::kAntialiasBox);
+    EXPECT_EQ(filter(transform + ",interpolation=hamming)"), Filter::kAntialiasHamming);
+    EXPECT_THAT(
+        refusal(transform + ",interpolation=cubic)"),
+        HasSubstr("interpolation is \"cubic\"; expected nearest, bilinear, bicubic, lanczos, box, hamming or random"));
+    EXPECT_THAT(refusal(transform + ",filter=bicubic)"), HasSubstr("expected antialias, bilinear or nearest"));
+    EXPECT_THAT(refusal(transform + ",filter=nearest,interpolation=bicubic)"),
+                HasSubstr("filter and interpolation are given; expected one of them"));
+  }
+  for (const std::string transform : {"affine(degrees=9", "rotate(degrees=9"})
+    for (const std::string name : {"lanczos", "box", "hamming"})
+      EXPECT_THAT(refusal(transform + ",interpolation=" + name + ")"),
+                  HasSubstr("interpolation is \"" + name + "\"; expected nearest, bilinear, bicubic or random"));
+  EXPECT_EQ(filter("affine(degrees=5,interpolation=bicubic)"), Filter::kBicubic);
+  EXPECT_EQ(filter("rotate(degrees=5,interpolation=bicubic)"), Filter::kBicubic);
+  // Neither the antialiasing of one nor the bicubic of the other is lost.
+  for (const std::string resize : {"bilinear", "box", "hamming", "bicubic"})
+    EXPECT_EQ(filter("resize(size=9,interpolation=" + resize + "),affine(degrees=5,interpolation=bicubic)"),
+              Filter::kAntialiasBicubic);
+  EXPECT_EQ(filter("affine(degrees=5,interpolation=bicubic),resize(size=9)"), Filter::kAntialiasBicubic);
+  EXPECT_EQ(filter("resize(size=9,interpolation=lanczos),affine(degrees=5,interpolation=bicubic)"),
+            Filter::kAntialiasLanczos);
+  EXPECT_EQ(filter("resize(size=9,interpolation=box),affine(degrees=5,interpolation=bilinear)"), Filter::kAntialiasBox);
+  EXPECT_THAT(refusal("aug-mix(interpolation=random)", kColor),
+              HasSubstr("interpolation is \"random\"; expected nearest, bilinear or bicubic"));
+}
+
+TEST(InterpolationTest, RandomDrawsBilinearOrBicubicAndNothingElseChanges) {
+  const std::pair<const char*, Filter> kCases[] = {{"random-resized-crop(size=9", Filter::kAntialiasBicubic},
+                                                   {"resize(size=9", Filter::kAntialiasBicubic},
+                                                   {"scale-jitter(size=9", Filter::kAntialiasBicubic},
+                                                   {"letterbox(size=9", Filter::kAntialiasBicubic},
+                                                   {"affine(degrees=9", Filter::kBicubic},
+                                                   {"rotate(degrees=9", Filter::kBicubic},
+                                                   {"timm-rand-augment(config=rand-m9-n4-p1", Filter::kBicubic}};
+  for (const auto& [transform, bicubic] : kCases) {
+    const Pipeline random(concat(transform, ",interpolation=random)"), kColor),
+        fixed(concat(transform, ",interpolation=bicubic)"), kColor);
+    const Filter bilinear = bicubic == Filter::kBicubic ? Filter::kBilinear : Filter::kAntialias;
+    int bicubic_count = 0, count = 0;
+    for (uint64_t id = 0; id < 1000; ++id) {
+      Plan plan = random.plan(40, 30, 7, 0, id);
+      const Plan expected = fixed.plan(40, 30, 7, 0, id);
+      if (expected.filter == Filter::kNearest) continue;  // a policy that moves nothing
+      ++count;
+      bicubic_count += plan.filter == bicubic;
+      ASSERT_TRUE(plan.filter == bicubic || plan.filter == bilinear) << transform;
+      plan.filter = bicubic;
+      ASSERT_TRUE(same(plan, expected)) << transform;
+    }
+    EXPECT_NEAR(bicubic_count, count / 2, 80) << transform;
+    EXPECT_FALSE(random.is_deterministic()) << transform;
+  }
+  EXPECT_TRUE(Pipeline("resize(size=9,interpolation=bicubic)", {}).is_deterministic());
+  EXPECT_EQ(deterministic_part("resize(size=9,interpolation=random),letterbox(size=8,interpolation=bicubic)"),
+            "resize(size=9),letterbox(size=8,interpolation=bicubic)");
+  EXPECT_EQ(deterministic_part("random-resized-crop(size=224,interpolation=random)"),
+            "resize(size=256),center-crop(size=224)");
+  EXPECT_EQ(deterministic_part("scale-jitter(size=9,interpolation=random)"), "letterbox(fill=0,size=9)");
 }
 
 TEST(NormalizeTest, TakesTheDataSetsStatisticsByDefault) {

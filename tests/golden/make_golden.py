@@ -113,7 +113,7 @@ def spec_cases():
         }
         for spec, made in antialiased.items():  # Pillow rounds to whole levels after each of its two passes
             yield dict(kind="spec", picture=picture, spec=spec, tolerance=1.05, expected=levels(made))
-        smooth = {"resize(size=37,filter=bilinear)": [37], "resize(size=15,interpolation=bilinear)": [15],
+        smooth = {"resize(size=37,filter=bilinear)": [37], "resize(size=15,filter=bilinear)": [15],
                   "resize(height=12,width=41,filter=bilinear)": [12, 41]}
         for spec, size in smooth.items():
             made = F.resize(tensor(picture), size, MODES["bilinear"], antialias=False)

@@ -128,15 +128,17 @@ def test_a_loader_takes_lists_and_compositions(digits, augment):
 
 
 def test_what_has_no_counterpart_is_named_with_the_closest():
-    transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.ElasticTransform(),
+    bicubic = v2.InterpolationMode.BICUBIC
+    transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=bicubic, antialias=False), v2.ElasticTransform(),
                              v2.RandomPerspective(), v2.RandomHorizontalFlip()])
     with pytest.raises(penstock.ConfigError) as caught:
         from_torchvision(transforms)
     assert str(caught.value) == (
-        "augment: no counterpart for RandomResizedCrop with interpolation bicubic (closest: random-resized-crop(size=224)); "
+        "augment: no counterpart for RandomResizedCrop with interpolation bicubic without antialiasing (closest: "
+        "random-resized-crop(size=224,interpolation=bicubic)); "
         "ElasticTransform (closest: leave it out); RandomPerspective (closest: affine(degrees=10,shear=10)); expected others, or "
         "penstock.augment.from_torchvision(transforms, closest=True), which takes the closest")
-    assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),affine(degrees=10,shear=10),flip"
+    assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224,interpolation=bicubic),affine(degrees=10,shear=10),flip"
 
 
 def test_what_has_no_counterpart_within_a_list_is_named_with_it():

@@ -77,7 +77,7 @@ def test_numbers_that_no_plan_has_are_refused(digits):
     assert message(view=(0, 0, -1, 28)).endswith("expected (x, y, width, height)")
     assert message(output_height=0) == "plan: output_height is 0; expected 1 to 16777216 pixels"
     assert message(input_height=27, view=(0, 0, 1, 1)) == "render: the picture is 28 x 28; expected 27 x 28, as the plan has it"
-    assert message(filter="lanczos").startswith('plan: filter: unknown value "lanczos"; known: antialias, bilinear, nearest')
+    assert message(filter="lanczos").startswith('plan: filter: unknown value "lanczos"; known: antialias, antialias_bicubic, ')
     assert "expected every copied pixel in the output" in message(border="reflect", inside=(0, 0, 0, 0))
     assert message(color_steps=(("posterize", 9),)).endswith("for posterize 0 to 8 bits")
     assert message(color_steps=(("hue", 0.1),) * 9).endswith("expected at most 8")

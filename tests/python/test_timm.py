@@ -29,6 +29,13 @@ FILL = "fill=124:116:104"
     (dict(is_training=True, auto_augment="rand-m7", interpolation="nearest", mean=(0.5,) * 3),
      "random-resized-crop(size=32,filter=nearest),flip,timm-rand-augment(config=rand-m7-n2,filter=nearest),"
      "normalize(mean=0.5:0.5:0.5,std=0.229:0.224:0.225)"),
+    (dict(is_training=True, interpolation="random", color_jitter=None),
+     f"random-resized-crop(size=32,interpolation=random),flip,{NORMALIZE}"),
+    (dict(is_training=True, auto_augment="rand-m9", interpolation="bicubic"),
+     f"random-resized-crop(size=32,interpolation=bicubic),flip,timm-rand-augment(config=rand-m9-n2,interpolation=bicubic,{FILL}),{NORMALIZE}"),
+    (dict(is_training=True, auto_augment="rand-m9", interpolation="random"),
+     f"random-resized-crop(size=32,interpolation=random),flip,timm-rand-augment(config=rand-m9-n2,interpolation=random,{FILL}),{NORMALIZE}"),
+    (dict(input_size=224, interpolation="bicubic", crop_pct=0.95), f"resize(size=235,interpolation=bicubic),center-crop(size=224),{NORMALIZE}"),
     (dict(is_training=True, auto_augment="3a", color_jitter=0.3),
      f"{CROP}three-augment,color-jitter(brightness=0.7:1.3,contrast=0.7:1.3,saturation=0.7:1.3),{NORMALIZE}"),
     (dict(is_training=True, color_jitter=(0.4, 0.4, 0.2, 0.1), color_jitter_prob=0.8, grayscale_prob=0.2, gaussian_blur_prob=0.5),
@@ -57,11 +64,6 @@ def test_separate_transforms_are_one_list():
 
 
 @pytest.mark.parametrize("arguments, fact, closest", [
-    (dict(interpolation="random", color_jitter=None),
-     "RandomResizedCropAndInterpolation with interpolation bilinear or bicubic (closest: random-resized-crop(size=32))", CROP + NORMALIZE),
-    (dict(auto_augment="rand-m9", interpolation="bicubic"),
-     "RandomResizedCropAndInterpolation with interpolation bicubic (closest: random-resized-crop(size=32)); RandAugment with interpolation "
-     f"bicubic (closest: timm-rand-augment(config=rand-m9-n2,{FILL}))", f"{CROP}timm-rand-augment(config=rand-m9-n2,{FILL}),{NORMALIZE}"),
     (dict(auto_augment="rand-m9-t3a", color_jitter=None),
      "RandAugment of 3 operations, which are not those of rand-m9 or rand-m9-inc1 (closest: timm-rand-augment)",
      f"{CROP}timm-rand-augment,{NORMALIZE}"),

@@ -13,7 +13,7 @@ from PIL import Image
 from torchvision.transforms import InterpolationMode, v2
 
 HEIGHT, WIDTH, COUNT = 30, 40, 4
-MODES = (InterpolationMode.NEAREST, InterpolationMode.BILINEAR)
+MODES = (InterpolationMode.NEAREST, InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +107,11 @@ def test_pixels_are_those_of_the_original(scenes, name):
             [transform(one) for one in given])
         made = made_by_penstock(folder, [transform]) * 255
         difference = abs(made - expected)
-        most = {"ImageClassification": 1.01 / 0.225, "Resize": 1.01, "RandomResizedCrop": 1.01, "RandomRotation": 1.01,
+        most = {"ImageClassification": 1.01 / 0.225, "Resize": 1.2, "RandomResizedCrop": 1.2, "RandomRotation": 1.01,
                 "RandomAffine": 1.01, "Normalize": 0.05, "RandomEqualize": 0.01, "RandomAutocontrast": 0.05}.get(name, 0.05)
         if "nearest" in str(getattr(transform, "interpolation", "")).lower() and name in ("Resize", "RandomResizedCrop"):
             difference = difference[:, :, ~is_tie(HEIGHT, made.shape[2])][:, :, :, ~is_tie(WIDTH, made.shape[3])]
+        # Pillow rounds twice; the half level of its first pass counts up to 1.25 times in the second one with bicubic.
         # A turned coordinate may lie between two pixels as well.
         most_wrong = 0.01 * difference.size if name in ("RandomRotation", "RandomAffine") else 0
         assert (difference > most).sum() <= most_wrong, (transform, difference.max())
@@ -219,8 +220,8 @@ def test_presets_and_recipes():
     from torchvision.models import ResNet18_Weights, ViT_B_16_Weights
     normalize = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     assert from_torchvision(ResNet18_Weights.IMAGENET1K_V1.transforms()) == f"resize(size=256),center-crop(size=224),{normalize}"
-    with pytest.raises(penstock.ConfigError, match="ImageClassification with interpolation bicubic .closest: resize.size=384.,center-crop"):
-        from_torchvision(ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1.transforms())
+    bicubic = from_torchvision(ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1.transforms())
+    assert bicubic == f"resize(size=384,interpolation=bicubic),center-crop(size=384),{normalize}"
     either = v2.RandomChoice([v2.MixUp(alpha=0.2, num_classes=9), v2.CutMix(alpha=0.5, num_classes=9)], p=[0.25, 0.75])
     assert from_torchvision([v2.RandomHorizontalFlip(), either]) == "flip,mixup,cutmix(alpha=0.5,switch=0.75)"
     assert from_torchvision(v2.RandomChoice([v2.CutMix(num_classes=9), v2.MixUp(num_classes=9)])) == "mixup(alpha=1),cutmix(switch=0.5)"

@@ -218,6 +218,26 @@ TEST(DeviceRendererTest, ABatchHasTheRowsOfEachPlan) {
   }
 }
 
+TEST(DeviceRendererTest, EveryFilterGivesTheLoadersRows) {
+  Rng rng(48, 0, 0, 0);
+  for (int trial = 0; trial < 24; ++trial) {
+    const auto kind = static_cast<size_t>(trial) % jpeg_kinds().size();
+    auto picture = coefficient_picture(encode_jpeg(jpeg_kinds()[kind], 90, 120, 85, rng));
+    picture.sample.orientation = static_cast<uint8_t>(1 + trial % 8);
+    CpuDevice device;
+    DeviceRow row{device.add(picture.sample), {}};
+    const Plan whole = device.pictures().whole(0);
+    for (const char* spec :
+         {"random-resized-crop(size=40,interpolation=bicubic)", "random-resized-crop(size=70,interpolation=lanczos)",
+          "random-resized-crop(size=40,interpolation=box)", "random-resized-crop(size=40,interpolation=hamming)",
+          "letterbox(height=30,width=50,interpolation=bicubic)", "affine(degrees=30,interpolation=bicubic,fill=9)"}) {
+      SCOPED_TRACE(concat("trial ", trial, " ", spec));
+      row.plan = Pipeline(spec, {.channels = 3}).plan(whole, 1, 0, static_cast<uint64_t>(trial));
+      expect_loaders_row(device, picture.sample, row, 3, trial % 2 == 1);
+    }
+  }
+}
+
 TEST(DeviceRendererTest, ALineLongerThanItsSharedMemoryIsTheSame) {
   Rng rng(44, 0, 0, 0);
   const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 9, 3000, 70, rng));

@@ -241,7 +241,7 @@ TEST(AugmentTest, EvaluationSeesTheMiddleWhereTrainingCropsAtRandom) {
   EXPECT_EQ(deterministic_part("random-resized-crop(size=20,scale=0.5:1,filter=bilinear),cutmix"),
             "resize(size=23,filter=bilinear),center-crop(size=20)");
   EXPECT_EQ(deterministic_part("random-resized-crop(height=112,width=224,interpolation=nearest)"),
-            "resize(size=256,filter=nearest),center-crop(height=112,width=224)");
+            "resize(size=256,interpolation=nearest),center-crop(height=112,width=224)");
 }
 
 TEST(AugmentTest, EvaluationNeverMixes) {
