@@ -27,7 +27,7 @@ def arguments():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32, help="over both ranks")
-    parser.add_argument("--modes", default="ddp,ddp(step-in-backward=true),zero", help="of train; zero(stage=2) and zero(stage=3) may be added")
+    parser.add_argument("--modes", default="ddp,zero", help="of train; zero(stage=2) and zero(stage=3) may be added")
     parser.add_argument("--without-pytorch", action="store_true")
     return parser.parse_args()
 

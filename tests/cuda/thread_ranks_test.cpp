@@ -61,8 +61,8 @@ TEST(CudaThreadRanksTest, EveryModeReachesTheParametersOfTheCpu) {
   const Samples on_gpu{samples.images.to(kGpu), samples.labels.to(kGpu)};
   const auto self = make_self_comm();
   const auto expected = train_rank("single", samples, *self, torch::kCPU);
-  for (const std::string mode : {"ddp", "ddp(accumulate=2)", "ddp(step-in-backward=true)", "zero", "zero(stage=2)",
-                                 "mp", "pipeline", "pipeline(schedule=zero-bubble)"}) {
+  for (const std::string mode :
+       {"ddp", "ddp(accumulate=2)", "zero", "zero(stage=2)", "mp", "pipeline", "pipeline(schedule=zero-bubble)"}) {
     std::vector<std::string> failures;
     EXPECT_LE(relative_difference(expected, train_two_ranks(mode, on_gpu, failures)), 1e-9) << mode;
     EXPECT_THAT(failures, testing::IsEmpty()) << mode;

@@ -272,8 +272,11 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("mp(balance=time,cut=fc1)", 2, "--mode mp: balance is time with cut fc1; expected one of the two"),
     ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1, 2 or 3"),
     ("zero(stage=3,accumulate=2)", 2, "--mode zero: stage is 3 and accumulate is 2; expected stage 1 or 2"),
-    ("zero(stage=2,step-in-backward=true)", 2, "--mode zero: step-in-backward is true and stage is 2; expected stage 1"),
-    ("ddp(compress=fp16,step-in-backward=true)", 2, "--mode ddp: step-in-backward is true and compress is fp16; expected one"),
+    ("zero(stage=2,step-in-backward=true)", 2, "--mode zero: step-in-backward is no key any more, because it saved no time; expected "
+                                               "--mode 'zero(stage=2)', which has the same bits"),
+    ("ddp(step-in-backward=true)", 2, "--mode ddp: step-in-backward is no key any more, because it saved no time; expected --mode 'ddp', "
+                                      "which has the same bits"),
+    ("pipeline(step-in-backward=true)", 2, "mode pipeline: unknown key \"step-in-backward\""),
     ("ddp(local-steps=0)", 2, "--mode ddp: local-steps is 0; expected 1 to 65536"),
     ("ddp(outer=nesterov)", 2, "--mode ddp: outer is nesterov, which is of local-steps; expected local-steps, or no outer"),
     ("ddp(local-steps=2,compress=fp16)", 2, "--mode ddp: local-steps is 2 with compress=fp16; expected one of them: no gradients are sent"),

@@ -7,7 +7,6 @@
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -55,9 +54,6 @@ class C10dWork : public Comm::Work {
     if (staged_.defined()) tensor_.copy_(std::exchange(staged_, {}));
     tensor_.reset();
     if (!keeps_works()) works_.clear();  // they hold their tensors
-  }
-  bool is_done() override {
-    return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isCompleted(); });
   }
   std::optional<double> under_way_ms() override {
     if (timing_->pending_count.load() > 0) return std::nullopt;

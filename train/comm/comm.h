@@ -35,8 +35,6 @@ class Comm {
     virtual ~Work() = default;
     /// Afterwards this holds no tensor any more, and another call does nothing.
     virtual void wait() = 0;
-    /// Whether wait() would return at once.
-    virtual bool is_done() = 0;
     /// Milliseconds in which this collective was under way, without time that already counts for another one of the
     /// group; none while it is under way.
     virtual std::optional<double> under_way_ms() { return 0; }

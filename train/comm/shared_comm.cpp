@@ -18,9 +18,6 @@ class SharedWork final : public Comm::Work {
   void wait() override {
     if (result_.valid()) under_way_ms_ = failure_report_->guarded(operation_, [&] { return result_.get(); });
   }
-  bool is_done() override {
-    return !result_.valid() || result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }
   std::optional<double> under_way_ms() override {
     return result_.valid() ? std::nullopt : std::optional(under_way_ms_);
   }
@@ -46,7 +43,6 @@ class SharedMessageWork final : public Comm::Work {
     failure_report_->guarded(
         operation_, [&] { messages_.wait(*transfer_, failure_report_->seconds()); }, peer_);
   }
-  bool is_done() override { return messages_.is_done(*transfer_); }
 
  private:
   std::string operation_;

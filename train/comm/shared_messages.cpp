@@ -155,11 +155,6 @@ void SharedMessages::progress() {
   for (int rank = 0; rank < static_cast<int>(incoming_.size()); ++rank) progress_receives(rank);
 }
 
-bool SharedMessages::is_done(const Transfer& transfer) {
-  if (!transfer.is_done) progress();
-  return transfer.is_done;
-}
-
 void SharedMessages::wait(const Transfer& transfer, int seconds) {
   const int64_t deadline_ns = awake_ns() + int64_t{seconds} * 1'000'000'000;
   while (!transfer.is_done) {
@@ -168,7 +163,11 @@ void SharedMessages::wait(const Transfer& transfer, int seconds) {
     if (transfer.is_done) return;
     wait_while(bell(rank_), seen, kLook);
     if (bell(rank_).load() != seen) continue;
-    if (group_.has_left(transfer.peer) && !is_done(transfer)) throw std::runtime_error("another rank is gone");
+    if (group_.has_left(transfer.peer)) {
+      progress();  // what it sent before it left
+      if (transfer.is_done) return;
+      throw std::runtime_error("another rank is gone");
+    }
     if (awake_ns() > deadline_ns) throw std::runtime_error("timed out");
   }
 }

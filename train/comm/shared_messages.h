@@ -52,7 +52,6 @@ class SharedMessages {
   /// was sent goes to the first one that was asked for.
   Handle send(const torch::Tensor& tensor, int peer, int tag);
   Handle receive(const torch::Tensor& tensor, int peer, int tag);
-  bool is_done(const Transfer& transfer);
   void wait(const Transfer& transfer, int seconds);
 
  private:

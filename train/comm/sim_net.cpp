@@ -57,13 +57,6 @@ class SimWork final : public Comm::Work {
     if (parts_.uplink) under_way_ms_ = ms_of(parts_.uplink->busy.add(parts_.begin_ns, end_ns));
   }
 
-  bool is_done() override {
-    if (is_done_) return true;
-    if ((parts_.inner && !parts_.inner->is_done()) || !parts_.told->is_done()) return false;
-    parts_.told->wait();
-    return now_ns() >= due_ns();
-  }
-
   std::optional<double> under_way_ms() override {
     const auto inner = parts_.inner ? parts_.inner->under_way_ms() : 0;
     return is_done_ && inner ? std::optional(std::max(*inner, under_way_ms_)) : std::nullopt;

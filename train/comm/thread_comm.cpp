@@ -77,12 +77,6 @@ class ThreadGroup {
     return end_ns;
   }
 
-  /// Requires that this rank has not waited for it.
-  bool is_done(int64_t number) {
-    const MutexLock lock(run_->mutex);
-    return collectives_[number].end_ns > 0;
-  }
-
   /// The rank trains on the calling thread.
   void use_this_thread(int rank) {
     const MutexLock lock(run_->mutex);
@@ -188,7 +182,6 @@ class ThreadWork final : public Comm::Work {
   void wait() override {
     if (wait_) std::exchange(wait_, {})();
   }
-  bool is_done() override { return !wait_; }  // before, nobody looks into the mail
 
  private:
   std::function<void()> wait_;
@@ -213,7 +206,6 @@ class CollectiveWork final : public Comm::Work {
     if (parts.finish) parts.finish();
     under_way_ms_ = ms_of(parts.busy->add(parts.begin_ns, end_ns));
   }
-  bool is_done() override { return !parts_.group || parts_.group->is_done(parts_.number); }
   std::optional<double> under_way_ms() override { return parts_.group ? std::nullopt : std::optional(under_way_ms_); }
 
  private:

@@ -15,8 +15,9 @@ namespace penstock {
 /// Making it reads and writes the whole weight, which is most of the work where a micro-batch is smaller than the
 /// weight. Example, one core: a 3 x 3 convolution of 512 to 512 channels on 2 x 2 maps with 8 rows takes 60 ms for both
 /// gradients of eight micro-batches, 8 ms for the inputs and 52 ms for the weight. One product for all eight takes 11
-/// ms in place of the 52. So layers that run while this is current keep the factors of a micro-batch if they are small
-/// beside the weight, and multiply those of several micro-batches at once:
+/// ms in place of the 52. A step of ResNet-18 at 64 px in eight micro-batches of 8 rows took 0.76 of the processor time
+/// where the two ways took turns from step to step in one process; whole runs do not show it yet (DECISIONS-TRAIN).
+/// So layers that run while this is current keep the factors if they are small, and multiply them at once:
 ///
 ///     backward of     micro-batch 0   1   2   3
 ///     keeps           x0 g0          x1 g1   x2 g2

@@ -58,14 +58,9 @@ torch::Tensor Optimizer::overflow() const {
 }
 
 void Optimizer::step() {
-  clip();
-  for (size_t part = 0; part < parts_.size(); ++part) step(part);
-}
-
-void Optimizer::step(size_t part) {
-  if (state_.step_count && stepped_count_ == 0) ++*state_.step_count;
-  stepped_count_ = (stepped_count_ + 1) % parts_.size();
-  update_part(part);
+  step_on([this](const auto& change) {
+    for (size_t part = 0; part < parts_.size(); ++part) change(part);
+  });
 }
 
 void Optimizer::step_on(const std::function<void(const std::function<void(size_t)>&)>& run) {

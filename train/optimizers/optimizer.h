@@ -77,9 +77,6 @@ class Optimizer {
   /// Clips the gradients in place, if it is asked to, and changes each parameter by its gradient. Requires that all
   /// gradients are defined.
   void step();
-  /// The same without clipping for the tensors of one part. A step is complete when every part has had its turn, in any
-  /// order. Requires one part, or Traits::steps_in_parts.
-  void step(size_t part);
   /// As step(), with all parts at the same time: `run` calls what it is given once for each part, on any threads, and
   /// returns when all calls have. Requires Traits::steps_in_parts.
   void step_on(const std::function<void(const std::function<void(size_t part)>&)>& run);
@@ -119,7 +116,6 @@ class Optimizer {
   OptimizerContext context_;
   OptimizerState state_;
   std::vector<std::vector<Group>> parts_;  // their groups share the tensors of context_ and state_
-  size_t stepped_count_ = 0;               // parts that have been changed in this step
   torch::Tensor gradient_norm_;
 };
 

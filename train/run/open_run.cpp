@@ -23,6 +23,7 @@
 #include "train/options/check.h"
 #include "train/options/emulated.h"
 #include "train/options/options_file.h"
+#include "train/parallel/strategy/old_keys.h"
 #include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/rendezvous/address.h"
@@ -191,7 +192,7 @@ void start_intra_op_threads(int count) {
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& log) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
   check_spec<ModelRegistry>(*options.arch);
-  check_spec<StrategyRegistry>(*options.mode);
+  check_spec<StrategyRegistry>(detail::without_old_keys(*options.mode));
   resolve_optimizer(options);
   make_loss(options.loss.text(), {.label_smoothing = options.label_smoothing});  // throws
   Setup setup;

@@ -39,7 +39,6 @@ void check_scale(const TrainOptions& options) {
     throw config_error(concat("--precision ", options.precision, " with --mode ", options.mode, ", which ", fact,
                               "; expected a scale that stays, such as f16(scale=1024), or no ", key));
   };
-  if (mode.get("step-in-backward", false)) refuse("changes weights before all gradients are known", "step-in-backward");
   if (mode.has("local-steps")) refuse("lets ranks take steps alone, without a word about overflows", "local-steps");
   if (mode.get("compress", "") == "powersgd")
     refuse("keeps the error of gradients, also of those that are not finite", "compress=powersgd");

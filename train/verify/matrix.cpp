@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
+#include "train/parallel/strategy/old_keys.h"
 #include "train/parallel/strategy/stage_cuts.h"
 #include "train/parallel/strategy/strategy.h"
 
@@ -117,7 +118,7 @@ class ModeRows {
         mode_(mode),
         typed_(parse_spec("mode", mode)),
         entry_(StrategyRegistry::entry(typed_.name())),
-        spec_(typed_.with_keys(entry_.keys)),
+        spec_(detail::without_old_keys(typed_).with_keys(entry_.keys)),
         matrix_(matrix) {}
 
   /// Those of the numbers of ranks that the mode takes.

@@ -41,23 +41,6 @@ TEST_P(GroupTest, SeveralReductionsMayBeUnderWay) {
   });
 }
 
-TEST_P(GroupTest, AReductionIsDoneWhenNobodyHasToWaitForIt) {
-  std::latch is_asked(1);
-  ranks(2, [&](Comm& comm) {
-    if (comm.rank() == 1) is_asked.wait();
-    auto tensor = torch::ones({3});
-    const auto work = comm.all_reduce_sum(tensor);
-    if (comm.rank() == 0) {
-      EXPECT_FALSE(work->is_done());  // the other rank has not called yet
-      is_asked.count_down();
-      while (!work->is_done()) std::this_thread::yield();
-    }
-    work->wait();
-    EXPECT_TRUE(work->is_done());
-    EXPECT_TRUE(tensor.eq(2).all().item<bool>());
-  });
-}
-
 TEST_P(GroupTest, BroadcastGivesTheRootsTensor) {
   ranks(3, [](Comm& comm) {
     auto tensor = torch::full({2, 3}, comm.rank(), torch::kInt64);

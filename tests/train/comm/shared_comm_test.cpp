@@ -72,7 +72,6 @@ TEST(SharedCommTest, ASumThatNobodyWaitsForKeepsNobody) {
     auto tensor = part->allocate(1000, torch::kFloat32);
     if (comm.rank() == 0) {
       auto work = part->all_reduce_sum(tensor);
-      EXPECT_FALSE(work->is_done());
     } else {
       has_ended.wait();
     }

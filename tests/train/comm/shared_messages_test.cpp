@@ -43,13 +43,13 @@ TEST(SharedMessagesTest, ATagTellsMessagesApartWhateverTheOrderInWhichTheyAreAsk
 TEST(SharedMessagesTest, SendsThatFindNoRoomGoOnWhileTheRankWaitsForOthers) {
   constexpr int kCount = 60;
   constexpr int64_t kNumbers = 1 << 20;
+  static_assert(kCount * kNumbers * sizeof(float) > SharedChannel::kMemory);
   std::vector<int> right(2, 0);
   run_sharing(2, [&](Comm& comm) {
     const int peer = 1 - comm.rank();
     std::vector<std::unique_ptr<Comm::Work>> sends;
     for (int i = 0; i < kCount; ++i)
       sends.push_back(comm.send(torch::full({kNumbers}, 100.0F * static_cast<float>(comm.rank()) + i), peer, 0, "a"));
-    EXPECT_FALSE(sends.back()->is_done());
     for (int i = 0; i < kCount; ++i) {
       auto tensor = torch::zeros({kNumbers});
       comm.receive(tensor, peer, 0, "a")->wait();

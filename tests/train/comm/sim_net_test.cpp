@@ -88,18 +88,6 @@ TEST_P(SimNetTest, ACollectiveEndsWhenTheShareOfTheLastRankHasArrived) {
   });
 }
 
-TEST(SimNetDueTest, ACollectiveIsNotDoneBeforeItIsDue) {
-  const NetworkModel hours{.delay_ns = 7'200'000'000'000, .bytes_per_second = 1e9};
-  run_ranks(
-      2,
-      [](Comm& comm) {
-        auto tensor = torch::ones({1});
-        const auto work = comm.all_reduce_sum(tensor);
-        EXPECT_FALSE(work->is_done());
-      },
-      60, Network::kThreads, hours);
-}
-
 TEST_P(SimNetTest, EveryCollectiveTakesItsTime) {
   ranks(2, [&](Comm& comm) {
     auto all = bytes(4000), mine = bytes(2000);

@@ -33,7 +33,6 @@ class VirtualWork final : public Comm::Work {
  public:
   explicit VirtualWork(double ms) : ms_(ms) {}
   void wait() override {}
-  bool is_done() override { return true; }
   std::optional<double> under_way_ms() override { return ms_; }
 
  private:

@@ -96,7 +96,6 @@ class SliceNotGathered final : public Update {
   explicit SliceNotGathered(const UpdateContext& context)
       : inner_(ShardedState({.optimizer = true}).make_update(context)) {}
   void step() override { inner_->step(); }
-  void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   Optimizer& optimizer() override { return inner_->optimizer(); }
   torch::Tensor slot(size_t index, size_t parameter) override { return inner_->slot(index, parameter); }
   void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override { inner_->load_slot(index, whole); }

@@ -121,7 +121,6 @@ class SliceShifted final : public Update {
     for (const auto& parameter : trained_) parameter.mutable_grad().copy_(parameter.grad().roll(-1));
     inner_->step();
   }
-  void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   void share() override { inner_->share(); }
   Optimizer& optimizer() override { return inner_->optimizer(); }
   torch::Tensor slot(size_t index, size_t parameter) override { return inner_->slot(index, parameter); }

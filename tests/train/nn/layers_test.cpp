@@ -195,10 +195,6 @@ TEST(PrecisionTest, NamesAndScalesAreRead) {
   options.precision = "f16";
   EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { check_precision(options, torch::kCPU); }),
             "--precision f16: the processor does not compute so; expected --device cuda, or --precision f32 or bf16");
-  options.mode = "ddp(step-in-backward=true)";
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_precision(options, torch::kCUDA); }),
-            "--precision f16 with --mode ddp(step-in-backward=true), which changes weights before all gradients are "
-            "known; expected a scale that stays, such as f16(scale=1024), or no step-in-backward");
   options.mode = "ddp(compress=powersgd)";
   EXPECT_EQ(
       message_of(ErrorKind::kConfig, [&] { check_precision(options, torch::kCUDA); }),

@@ -6,6 +6,7 @@
 
 #include "core/spec.h"
 #include "train/parallel/plan/prediction.h"
+#include "train/parallel/strategy/buckets.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
@@ -13,7 +14,8 @@ namespace {
 
 using detail::MachineCosts, detail::PlannedMode, detail::Work;
 
-constexpr double kBlockBytes = 1 << 20;  // so small that buckets of gradients are cut as those of a model are
+// So small that buckets of gradients are cut as those of a model are.
+constexpr double kBlockBytes = detail::kOuterBucketBytes;
 
 /// Stages that cost the same, each in as many blocks.
 detail::ModelFacts equal_blocks(StepPlan& plan, double parameter_bytes) {
@@ -63,8 +65,7 @@ std::optional<double> predicted_step_ms(const std::string& mode, int ranks, cons
   auto& plan = planned.plan;
   if (plan.compression.name == "powersgd" || plan.syncs_batch_norm) return std::nullopt;
   plan.mesh.replicas = own.replicas;
-  plan.mesh.gpus.clear();          // here they are as fast as `single` was
-  plan.steps_in_backward = false;  // takes as long
+  plan.mesh.gpus.clear();  // here they are as fast as `single` was
   planned.batch_size = plan.mesh.data * plan.mesh.replicas * plan.schedule.micro_batches;
   planned.emulation.network = net;
   if (single.is_emulated) planned.emulation.step_ns = std::llround(1e6 * (single.forward + single.backward));

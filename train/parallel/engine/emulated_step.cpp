@@ -23,7 +23,7 @@ int64_t operation_ns(int64_t step_ns, const StepPlan& plan, const BlockRange& bl
                      const Operation& operation) {
   const bool is_forward = operation.kind == Operation::Kind::kForward;
   const int thirds =
-      (operation.kind == Operation::Kind::kBackward ? 2 : 1) + (operation.recomputes && !is_forward ? 1 : 0);
+      thirds_of(operation.kind) + (operation.recomputes && !is_forward ? thirds_of(Operation::Kind::kForward) : 0);
   const int64_t shares = int64_t{plan.mesh.data} * plan.mesh.replicas;
   return step_ns * thirds * static_cast<int64_t>(blocks.end - blocks.first) /
          (3 * static_cast<int64_t>(block_count) * shares * plan.schedule.micro_batches);

@@ -74,7 +74,6 @@ Engine::Engine(const StrategyContext& context, const StepPlan& plan, OwnParts ow
       link_(pipe_comm_ ? *pipe_comm_ : world_, placed_.placement, context.device, context.recorder,
             plan_.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs,
             is_schedule_file(plan_.schedule.name)) {
-  plan_.steps_in_backward &= context.emulation.learns();
   for (const auto& item : context.model.named_parameters()) {
     if (!item.value().requires_grad()) continue;
     if (part_.holds(item.key())) places_.push_back(trained_count_);
@@ -87,13 +86,11 @@ Engine::Engine(const StrategyContext& context, const StepPlan& plan, OwnParts ow
     are_vectors.push_back(context.step.no_matrices.contains(name) ? 1 : 0);
   update_ = makers_.make_update(
       {part_.trained(), data_, context.recorder, context.optimizer,
-       numbers_of(part_.trained(), context.rate_factors, 1), plan_.steps_in_backward, plan_.mesh.micro_shards > 0,
+       numbers_of(part_.trained(), context.rate_factors, 1), plan_.mesh.micro_shards > 0,
        numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay), context.step.clip,
        [this, device = context.device](const torch::Tensor& numbers) { return sum_over_parts(numbers, device); },
        std::move(are_vectors)});
-  SyncContext sync{part_.trained(), data_, context.recorder, plan_.schedule.micro_batches};
-  if (plan_.steps_in_backward) sync.on_bucket_reduced = [this](size_t bucket) { update_->step_bucket(bucket); };
-  sync_ = makers_.make_sync(sync);
+  sync_ = makers_.make_sync({part_.trained(), data_, context.recorder, plan_.schedule.micro_batches});
   const StepParts parts{plan_,
                         placed_.placement,
                         placed_.ranks[static_cast<size_t>(plan_.mesh.pipe_rank(world_.rank()))],

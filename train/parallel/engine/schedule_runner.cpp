@@ -41,7 +41,7 @@ StepSums ScheduleRunner::compute_gradients(const DeviceBatch& given) {
 }
 
 void ScheduleRunner::update() {
-  if (!parts_.plan.steps_in_backward) parts_.update.step();
+  parts_.update.step();
   parts_.recorder.mark(Phase::kOptimizer);
   if (parts_.taps) parts_.taps->after_update(parts_.part.trained(), parts_.update);
   parts_.update.share();

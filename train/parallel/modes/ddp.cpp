@@ -61,7 +61,6 @@ std::optional<LocalSteps> local_steps_of(const Spec& spec, int micro_shards) {
   if (micro_shards > 0)
     refuse(concat("--exact ", micro_shards), "weights of ranks that take steps alone are not those of single");
   if (spec.has("compress")) refuse("compress=" + spec.get("compress", ""), "no gradients are sent");
-  if (spec.get("step-in-backward", false)) refuse("step-in-backward=true", "no update waits for a sum of gradients");
   if (spec.get("deferred-bn", false)) refuse("deferred-bn=true", "BatchNorm would wait for all ranks in every step");
   if (spec.get("sync-bn", false)) refuse("sync-bn=true", "BatchNorm would wait for all ranks in every step");
   return steps;
@@ -75,28 +74,24 @@ StepPlan ddp_plan(const Spec& spec, const MeshRequest& request) {
   plan.defers_batch_norm = detail::defers_batch_norm(spec, micro_shards);
   plan.local = local_steps_of(spec, micro_shards);
   plan.compression = compression_of(spec, micro_shards);
-  plan.steps_in_backward = detail::steps_in_backward(spec, request);
-  if (plan.steps_in_backward && !plan.compression.name.empty())
-    throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", plan.compression.name,
-                              "; expected one of them: compressed sums are unpacked after backward"));
   return plan;
 }
 
 const Registered<StrategyKind> kDdp{
     "ddp",
-    {"accumulate", "deferred-bn", "sync-bn", "compress", "rank", "step-in-backward", "local-steps", "outer",
-     "outer-rate", "outer-momentum"},
+    {"accumulate", "deferred-bn", "sync-bn", "compress", "rank", "local-steps", "outer", "outer-rate",
+     "outer-momentum"},
     "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) and "
     "deferred-bn as of single, the latter over all ranks; "
     "with sync-bn=true BatchNorm sees the rows of all ranks; "
     "compress=fp16 sends gradients in 16 bits, compress=powersgd as products of two thin matrices of rank (default 2) "
-    "columns; with step-in-backward=true the update of a bucket runs as soon as its sum is there; with local-steps=H "
+    "columns; with local-steps=H "
     "ranks take H steps alone, and then meet by outer=sgd (default; outer-rate 1: the mean of their weights) or "
     "outer=nesterov (outer-rate 0.7, outer-momentum 0.9: DiLoCo)",
     detail::make_by_plan,
     {.plan = ddp_plan,
-     .examples = {"ddp(accumulate=2)", "ddp(step-in-backward=true)", "ddp(sync-bn=true)", "ddp(compress=fp16)",
-                  "ddp(compress=powersgd)", "ddp(local-steps=1)", "ddp(local-steps=4,outer=nesterov)"},
+     .examples = {"ddp(accumulate=2)", "ddp(sync-bn=true)", "ddp(compress=fp16)", "ddp(compress=powersgd)",
+                  "ddp(local-steps=1)", "ddp(local-steps=4,outer=nesterov)"},
      .exact = StrategyKind::Exact::kAlways,
      .keeps_average = true}};
 

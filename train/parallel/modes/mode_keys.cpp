@@ -96,24 +96,6 @@ bool defers_batch_norm(const Spec& spec, int micro_shards) {
   return is_on;
 }
 
-bool steps_in_backward(const Spec& spec, const MeshRequest& request) {
-  const bool is_on = spec.get("step-in-backward", false);
-  if (is_on && request.micro_shards > 0)
-    throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", request.micro_shards,
-                              "; expected one of them: sums are whole when all shards have come"));
-  if (is_on && request.clip.is_on())
-    throw config_error(concat(flag(spec), ": step-in-backward is true with --clip-grad ", request.clip.text,
-                              ", which needs all gradients at once; expected one of the two"));
-  if (!is_on || !request.optimizer) return is_on;
-  const std::string name = request.optimizer->name();
-  if (OptimizerRegistry::entry(name).traits.steps_in_parts) return true;
-  std::vector<std::string> others;
-  for (const auto& [other, entry] : OptimizerRegistry::entries())
-    if (entry.traits.steps_in_parts) others.push_back(other);
-  throw config_error(concat(flag(spec), ": step-in-backward is true with --optimizer ", name,
-                            ", which needs all gradients at once; expected one of ", join(others)));
-}
-
 void check_takes_slices(const Spec& spec, const MeshRequest& request) {
   if (request.clip.needs_whole_tensors())
     throw config_error(concat("--mode ", spec.text(), " with --clip-grad ", request.clip.text,

@@ -49,10 +49,6 @@ bool syncs_batch_norm(const Spec& spec, int micro_shards);
 /// Throws config_error with `micro_shards`.
 bool defers_batch_norm(const Spec& spec, int micro_shards);
 
-/// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
-/// landed. Throws config_error with an optimiser that needs all gradients, with clipping, and with --exact.
-bool steps_in_backward(const Spec& spec, const MeshRequest& request);
-
 /// Throws config_error for an optimiser or a clipping that needs whole parameters, in a mode that cuts them.
 void check_takes_slices(const Spec& spec, const MeshRequest& request);
 

@@ -26,24 +26,20 @@ StepPlan zero_plan(const Spec& spec, const MeshRequest& request) {
   detail::check_takes_slices(spec, request);
   plan.syncs_batch_norm = detail::syncs_batch_norm(spec, micro_shards);
   plan.defers_batch_norm = detail::defers_batch_norm(spec, micro_shards);
-  plan.steps_in_backward = detail::steps_in_backward(spec, request);
-  if (plan.steps_in_backward && stage > 1)
-    throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage,
-                              "; expected stage 1, where gradients are summed whole"));
   return plan;
 }
 
 const Registered<StrategyKind> kZero{
     "zero",
-    {"stage", "accumulate", "deferred-bn", "sync-bn", "step-in-backward"},
+    {"stage", "accumulate", "deferred-bn", "sync-bn"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
     "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
-    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; deferred-bn, "
-    "sync-bn, and with stage 1 step-in-backward, as of ddp",
+    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; deferred-bn "
+    "and sync-bn as of ddp",
     detail::make_by_plan,
     {.plan = zero_plan,
-     .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
-                  "zero(stage=3)", "zero(stage=3,sync-bn=true)"},
+     .examples = {"zero(accumulate=2)", "zero(stage=2)", "zero(stage=2,accumulate=2)", "zero(stage=3)",
+                  "zero(stage=3,sync-bn=true)"},
      .exact = StrategyKind::Exact::kPieces,
      .keeps_average = true}};
 

@@ -46,8 +46,8 @@ Timeline simulate(const std::vector<Schedule>& ranks, const Placement& placement
         : one.kind == kWeightGradient ? !is_there(false, part)
                                       : !is_there(true, part) || (part < last_part && !is_there(false, part + 1)))
       return false;
-    if (one.recomputes && one.kind != kForward) tasks.push_back(unit_task(rank, 1));
-    tasks.push_back(unit_task(rank, one.kind == kBackward ? 2 : 1, std::move(after)));
+    if (one.recomputes && one.kind != kForward) tasks.push_back(unit_task(rank, thirds_of(kForward)));
+    tasks.push_back(unit_task(rank, thirds_of(one.kind), std::move(after)));
     numbers[rank].push_back(tasks.size() - 1);
     if (one.kind != kWeightGradient) made_by[{one.kind == kForward, part, one.micro_batch}] = tasks.size() - 1;
     return true;

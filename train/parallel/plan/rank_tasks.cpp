@@ -73,8 +73,7 @@ Work RankTasks::block_work(Operation::Kind kind, size_t block, int part, bool is
   using enum Operation::Kind;
   if (!pass_) {
     const auto& shape = step_.shape;
-    const double thirds = kind == kBackward ? 2 : 1;
-    return Work::of(1e-9 * static_cast<double>(step_.planned.emulation.step_ns) * thirds /
+    return Work::of(1e-9 * static_cast<double>(step_.planned.emulation.step_ns) * thirds_of(kind) /
                     (3.0 * static_cast<double>(step_.block_count()) * shape.plan.mesh.data * shape.plan.mesh.replicas *
                      shape.plan.schedule.micro_batches));
   }

@@ -119,7 +119,6 @@ std::string why_unpredictable(const PlannedMode& planned) {
   if (plan.mesh.micro_shards > 0) return "sums of --exact are not measured";
   if (!plan.is_complete) return "nothing is known of a mode of a plug-in";
   if (!plan.replicas.empty() && !plan.mesh.gpus.empty()) return "GPUs are not measured";
-  if (plan.steps_in_backward) return "updates are not simulated in the middle of backward";
   if (plan.sharded.parameters && planned.emulation.step_ns > 0)
     return "an emulated step gathers no parameters where a real one does";
   return "";

@@ -28,12 +28,10 @@ class ShardedUpdate final : public Update {
       parts_.push_back(buckets_[piece.bucket].slice.narrow(0, piece.slice_offset, piece.count));
       if (!context.rate_factors.empty()) pieces.rate_factors.push_back(context.rate_factors[piece.parameter]);
       if (!context.weight_decays.empty()) pieces.weight_decays.push_back(context.weight_decays[piece.parameter]);
-      if (context.in_buckets) pieces.parts.push_back(piece.bucket);
       parameters.push_back(static_cast<int64_t>(piece.parameter));
       firsts.push_back(piece.first);
     }
     pieces.parameters = parts_;
-    if (context.in_buckets && !buckets_.empty()) pieces.part_count = buckets_.size();
     if (!trained_.empty()) is_first_piece_ = torch::tensor(firsts).to(trained_.front().device()).eq(0);
     if (!trained_.empty()) parameter_of_piece_ = torch::tensor(parameters).to(trained_.front().device());
     pieces.squared_norms = [this, is_exact = context.is_exact](const TensorLists& lists) {
@@ -55,13 +53,6 @@ class ShardedUpdate final : public Update {
   torch::Tensor overflow() override {
     take_gradients();
     return optimizer_->overflow();
-  }
-
-  void step_bucket(size_t bucket) override {
-    at::NoGradGuard no_grad;
-    for (size_t i = 0; i < pieces_.size(); ++i)
-      if (pieces_[i].bucket == bucket) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
-    optimizer_->step(bucket);
   }
 
   void share() override {

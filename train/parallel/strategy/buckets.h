@@ -14,8 +14,8 @@ namespace penstock::detail {
 // The first bucket is small, so that communication starts early in backward, and so is the last one, which no backward
 // hides.
 constexpr int64_t kOuterBucketBytes = int64_t{1} << 20;
-constexpr int64_t kBucketBytes = int64_t{25}
-                                 << 20;  // large enough to reach the link's bandwidth (Li et al. 2020, sec. 3.2.3)
+// Large enough to reach the link's bandwidth (Li et al. 2020, sec. 3.2.3).
+constexpr int64_t kBucketBytes = int64_t{25} << 20;
 
 /// Indices of the tensors of each bucket, in reverse order: backward completes the last layers' gradients first. A
 /// bucket is closed by the tensor with which it reaches its limit (so it may exceed it, and a tensor is never cut). The

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,9 +26,6 @@ struct SyncContext {
   Comm& comm;  // the ranks that hold the same parameters
   Recorder& recorder;
   int backward_count = 1;  // of a step: how often each gradient is added to
-  /// Hears of every bucket when its sum has landed: in backward, on its thread, or in finish(). The gradients of its
-  /// parameters are whole then. For make_bucket_sync() alone; empty: nobody asks for single buckets.
-  std::function<void(size_t bucket)> on_bucket_reduced = {};
 };
 
 /// Thread-safety: the training thread's; hooks of backward may run on autograd's.

@@ -26,6 +26,10 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
+/// Where nothing is measured, backward takes twice as long as forward, and each of its halves as long as forward: in
+/// thirds of a forward and a backward.
+constexpr int thirds_of(Operation::Kind kind) { return kind == Operation::Kind::kBackward ? 2 : 1; }
+
 /// The operations of one rank in one step, in order.
 using Schedule = std::vector<Operation>;
 

@@ -62,7 +62,6 @@ std::string to_json(const StepPlan& plan) {
                               {"zero", plan.sharded.stage()},
                               {"syncs_batch_norm", plan.syncs_batch_norm},
                               {"defers_batch_norm", plan.defers_batch_norm},
-                              {"steps_in_backward", plan.steps_in_backward},
                               {"can_be_captured", plan.can_be_captured},
                               {"is_complete", plan.is_complete}};
   for (const auto& stage : plan.stages) json["stages"].push_back({stage.first, stage.end});

@@ -74,7 +74,6 @@ struct StepPlan {
   std::vector<int> replicas = {};  ///< One entry per replica: its GPU, or -1 for a thread of the CPU. Empty: none.
   bool syncs_batch_norm = false;   ///< Over the data axis; only with one micro-batch.
   bool defers_batch_norm = false;  ///< As DeferredBatchNorm has it; without Mesh::micro_shards.
-  bool steps_in_backward = false;  ///< Each bucket when its sum has landed; with Sync::kBuckets alone.
   bool can_be_captured = false;    ///< As CapturableStep has it; with Sync::kNone alone.
   bool is_complete = false;        ///< The engine makes the step from this alone. Otherwise nothing is predicted.
 

@@ -2,6 +2,7 @@
 #include "train/parallel/strategy/strategy.h"
 
 #include "core/error.h"
+#include "train/parallel/strategy/old_keys.h"
 
 namespace penstock {
 
@@ -16,7 +17,7 @@ void Strategy::compute_in(const Precision&) {
 
 StepPlan plan_of(const Spec& spec, const MeshRequest& request) {
   const auto& mode = StrategyRegistry::entry(spec.name());
-  StepPlan plan = mode.traits.plan(spec.with_keys(mode.keys), request);
+  StepPlan plan = mode.traits.plan(detail::without_old_keys(spec).with_keys(mode.keys), request);
   plan.mode = spec.name();
   return plan;
 }

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "train/parallel/strategy/buckets.h"
 #include "train/tensor/ordered_norms.h"
 #include "train/tensor/ordered_sum.h"
 #include "train/tensor/storage.h"
@@ -29,7 +28,6 @@ class WholeUpdate final : public Update {
     else
       optimizer_->step();
   }
-  void step_bucket(size_t bucket) override { optimizer_->step(bucket); }
   Optimizer& optimizer() override { return *optimizer_; }
   torch::Tensor slot(size_t index, size_t parameter) override {
     return optimizer_->state().slots[index].tensors[parameter];
@@ -51,12 +49,6 @@ class WholeUpdate final : public Update {
       context.parts = threads.parts;
       context.part_count = threads.count;
     }
-    if (!update.in_buckets || update.trained.empty()) return context;
-    const auto buckets = assign_buckets(bytes_of(context.parameters));
-    context.parts.resize(context.parameters.size());
-    context.part_count = buckets.size();
-    for (size_t bucket = 0; bucket < buckets.size(); ++bucket)
-      for (const size_t i : buckets[bucket]) context.parts[i] = bucket;
     return context;
   }
 

@@ -27,9 +27,6 @@ class Update {
   virtual void step() = 0;
   /// Before step(): Optimizer::overflow() of the gradients that this rank will update by.
   virtual torch::Tensor overflow() { return optimizer().overflow(); }
-  /// Updates the parameters of one bucket, and needs only their gradients. A step is complete when this was called once
-  /// for every bucket, in any order. Requires UpdateContext::in_buckets.
-  virtual void step_bucket(size_t bucket) = 0;
   /// Once per step, after the update: every rank has the new values of all parameters that it holds, or with
   /// make_local_update() those that it has reached alone.
   virtual void share() {}
@@ -60,10 +57,9 @@ struct UpdateContext {
   Recorder& recorder;
   OptimizerOptions options;
   std::vector<double> rate_factors;
-  bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts
-  bool is_exact = false;    // the bits do not depend on how parameters are cut; slices have kVectorAlignment
+  bool is_exact = false;  // the bits do not depend on how parameters are cut; slices have kVectorAlignment
   std::vector<double> weight_decays = {};  // empty: that of `options` for all
-  ClipOptions clip = {};                   // not with in_buckets
+  ClipOptions clip = {};
   /// Collective over the ranks that hold other parameters: the sum of `numbers`, one entry per trained parameter of
   /// this rank, over all trained parameters of the model, in an order that does not depend on how these are divided.
   std::function<torch::Tensor(const torch::Tensor& numbers)> sum_over_parts = {};

@@ -14,20 +14,11 @@ class BucketSync final : public OrderedBuckets {
              const SyncContext& context)
       : OrderedBuckets(parameters, members, context.recorder, context.backward_count),
         comm_(context.comm),
-        recorder_(context.recorder),
-        buckets_(bucket_gradients(parameters, members, context.comm)),
-        on_bucket_reduced_(context.on_bucket_reduced) {}
+        buckets_(bucket_gradients(parameters, members, context.comm)) {}
 
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();
-    reduced_count_ = 0;
     OrderedBuckets::begin();
-  }
-
-  void finish() override {
-    if (!on_bucket_reduced_) return OrderedBuckets::finish();
-    start_rest();
-    while (reduced_count_ < buckets_.size()) bucket_reduced(Phase::kCommunication);
   }
 
  private:
@@ -35,25 +26,8 @@ class BucketSync final : public OrderedBuckets {
     works().start([&] { return comm_.all_reduce_sum(buckets_[bucket].flat); });
   }
 
-  void gradient_is_there(size_t parameter) override {
-    OrderedBuckets::gradient_is_there(parameter);
-    if (!on_bucket_reduced_) return;
-    while (reduced_count_ < works().count() && works().is_done(reduced_count_)) bucket_reduced(Phase::kBackward);
-  }
-
-  /// `before`: what this rank did up to here.
-  void bucket_reduced(Phase before) {
-    works().wait_for(reduced_count_ + 1);
-    recorder_.mark(before);
-    on_bucket_reduced_(reduced_count_++);
-    recorder_.mark(Phase::kOptimizer);
-  }
-
   Comm& comm_;
-  Recorder& recorder_;
   std::vector<Bucket> buckets_;
-  std::function<void(size_t)> on_bucket_reduced_;
-  size_t reduced_count_ = 0;
 };
 
 }  // namespace

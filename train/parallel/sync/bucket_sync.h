@@ -57,15 +57,6 @@ class OrderedBuckets : public GradientSync {
 /// A bucket starts when each of its gradients has been added to `backward_count` times, once by each backward of the
 /// step. Deviation from the paper: the sum is not divided by the world size, because the loss was divided by the global
 /// sample count before. Requires that a parameter's gradient stays the tensor that this makes it.
-///
-/// With SyncContext::on_bucket_reduced every hook asks whether the sum of the next bucket has landed. An update there
-/// is safe: autograd adds to a parameter's gradient when all operations through which it came have run, so that no
-/// later one of this backward reads the parameter, also if layers share it. Requires a model that uses no parameter
-/// behind detach().
-///
-///     time ->
-///     compute        | forward | grad b0 | grad b1 | update b0 | grad b2 | wait | update b1 | update b2
-///     communication                      | sum b0  | sum b1               | sum b2 |
 std::unique_ptr<GradientSync> make_bucket_sync(const SyncContext& context);
 
 }  // namespace penstock::detail

@@ -55,7 +55,6 @@ class LocalUpdate final : public Update {
     if (alone() == 0) keep_anchors();
     inner_->step();
   }
-  void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   void share() override {
     works_.restart();
     alone_ = alone() + 1;

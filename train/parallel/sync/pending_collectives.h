@@ -37,8 +37,6 @@ class PendingCollectives {
   size_t count() const { return works_.size(); }
   /// Returns when the first `count` collectives of this step have ended.
   void wait_for(size_t count);
-  /// Whether work `index` of this step has ended.
-  bool is_done(size_t index) const { return works_[index]->is_done(); }
   size_t waited_count() const { return waited_count_; }
   /// The tensors of collectives that were not waited for yet.
   std::vector<torch::Tensor> kept() const {

@@ -126,18 +126,6 @@ TEST(EngineTest, StepsAreThoseOfAPlainLoop) {
   EXPECT_LT(distance_to_plain_loop({.schedule = {.name = "", .micro_batches = 3}}), 1e-12);
 }
 
-/// The sync hears of it in its constructor: no step begins without.
-TEST(EngineTest, StepsInBackwardHaveTheBitsOfStepsAfterIt) {
-  StateDict states[2];
-  for (const bool in_backward : {false, true}) {
-    Harness harness({.sums_gradients = true, .steps_in_backward = in_backward});
-    for (int64_t step = 0; step < 3; ++step) harness.engine.step(batch_of(step));
-    states[in_backward ? 1 : 0] = harness.engine.state();
-  }
-  EXPECT_EQ(relative_difference(states[0], states[1]), 0);
-  EXPECT_LT(distance_to_plain_loop({.sums_gradients = true, .steps_in_backward = true}), 1e-12);
-}
-
 TEST(EngineTest, AStateThatIsLoadedGoesOnBitForBit) {
   Harness first({}), second({});
   for (int64_t step = 0; step < 2; ++step) {
@@ -232,8 +220,8 @@ TEST(EngineTest, ARunnerInPlaceOfTheRealOneMakesTheSteps) {
   EXPECT_EQ(harness.engine.capture_obstacle(), "it is noted");
 }
 
-TEST(EngineTest, AnEmulatedStepChangesNothingAlsoWhereUpdatesRunInBackward) {
-  const StepPlan plan{.sums_gradients = true, .steps_in_backward = true, .can_be_captured = true};
+TEST(EngineTest, AnEmulatedStepChangesNothing) {
+  const StepPlan plan{.sums_gradients = true, .can_be_captured = true};
   Harness real(plan), emulated(plan, {}, Emulation{.step_ns = 1'000});
   const auto before = own_model(*emulated.model);
   emulated.engine.step(batch_of(0));

@@ -201,38 +201,6 @@ TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
   }
 }
 
-/// In float32 the model has two buckets. The last of three batches has one row.
-TEST(ModesTest, AStepInBackwardHasTheBitsOfAStepAfterIt) {
-  constexpr ModelShape kTiny{.channels = 1, .height = 8, .width = 8, .classes = 10};
-  auto samples = random_samples(25, kTiny, 4);
-  samples.images = samples.images.to(torch::kFloat32);
-  const auto trained = [&](const std::string& mode, int ranks, Network network, const OptimizerOptions& options) {
-    return train(mode, ranks, "mlp(hidden=520:520)", kTiny, samples, 12, 3, torch::kFloat32, network, options);
-  };
-  using enum Network;
-  // Each mode with each optimiser and on each network, and each optimiser on each network.
-  for (const auto& [mode, ranks, options, network] :
-       {std::tuple{"ddp(", 2, kSgd, kGloo}, std::tuple{"ddp(", 2, kAdamw, kThreads},
-        std::tuple{"ddp(accumulate=2,", 3, kSgd, kThreads}, std::tuple{"ddp(accumulate=2,", 3, kAdamw, kGloo},
-        std::tuple{"zero(", 3, kSgd, kGloo}, std::tuple{"zero(", 3, kAdamw, kThreads}})
-    EXPECT_EQ(relative_difference(trained(concat(mode, "sync-bn=false)"), ranks, network, options),
-                                  trained(concat(mode, "step-in-backward=true)"), ranks, network, options)),
-              0)
-        << mode << ", " << ranks << " ranks, " << options.spec;
-}
-
-TEST(ModesTest, AStepInBackwardNeedsAnOptimizerThatGoesTensorByTensor) {
-  const auto message = [&](const std::string& optimizer) {
-    return message_of(ErrorKind::kConfig, [&] {
-      plan_of(parse_spec("mode", "ddp(step-in-backward=true)"),
-              {.ranks = 2, .optimizer = parse_spec("optimizer", optimizer)});
-    });
-  };
-  EXPECT_EQ(message("lamb(eps=0.1)"),
-            "--mode ddp: step-in-backward is true with --optimizer lamb, which needs all gradients at once; expected "
-            "one of adam, adamw, muon, sgd");
-}
-
 /// With one micro-batch BatchNorm sees what it sees in single.
 TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto samples = random_samples(8, kSmallPhotos, 4);

@@ -1,6 +1,5 @@
 // ddp: reaches the parameters of single with any number of ranks, and communicates during backward.
 #include <gtest/gtest.h>
-#include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
 #include "tests/train/lone_comm.h"
@@ -152,58 +151,6 @@ TEST(DdpTest, TheFirstBucketIsOnItsWayBeforeTheLastGradientIsThere) {
     one.strategy->step(one.part(samples, 4, 0));
     EXPECT_EQ(comm.take(), (RecordingComm::Started{{first, false}, {second, true}})) << "step " << step;
   }
-}
-
-/// Hooks of backward make the updates, so the first bucket's is over when the second bucket starts.
-TEST(DdpTest, ABucketsUpdateRunsWhileBackwardGoesOn) {
-  const auto samples = random_samples(4, kGrey, 1);
-  for (const bool steps_in_backward : {false, true}) {
-    auto model = make("mlp(hidden=600:600)", kGrey, 1);
-    const auto weight = model->named_parameters()["fc2.weight"], first = model->named_parameters()["fc1.weight"];
-    const auto before = weight.detach().clone().to(torch::kFloat64), first_before = first.detach().to(torch::kFloat64);
-    bool is_first_changed = false;
-    RecordingComm comm([&] {
-      is_first_changed |= !first.equal(first_before);
-      return !weight.equal(before);
-    });
-    StrategyHarness one(concat("ddp(step-in-backward=", steps_in_backward ? "true" : "false", ")"), std::move(model),
-                        comm, kSgd);
-    one.strategy->step(one.part(samples, 4, 0));
-    const auto started = comm.take();
-    ASSERT_EQ(started.size(), 2u);
-    EXPECT_FALSE(started[0].second);
-    EXPECT_EQ(started[1].second, steps_in_backward);
-    EXPECT_FALSE(is_first_changed);
-    EXPECT_FALSE(first.equal(first_before));
-  }
-}
-
-/// Pictures of 1 x 20 x 20 go through `tied` twice. It is the first bucket, and complete when its first use had its
-/// backward.
-class TwiceUsed final : public Model {
- public:
-  TwiceUsed() {
-    using torch::nn::Linear;
-    Linear first = register_module("first", Linear(400, 400));
-    Linear tied = register_module("tied", Linear(400, 400));
-    add_block("all", {"first", "tied"}, [first, tied](const torch::Tensor& x) mutable {
-      return tied(torch::tanh(tied(first(x.flatten(1))))).narrow(1, 0, 10);
-    });
-  }
-};
-
-TEST(DdpTest, AParameterThatIsUsedTwiceIsNotUpdatedBetweenItsUses) {
-  const auto samples = random_samples(4, {.channels = 1, .height = 20, .width = 20, .classes = 10}, 1);
-  std::vector<StateDict> states;
-  for (const std::string mode : {"ddp", "ddp(step-in-backward=true)"}) {
-    RecordingComm comm([] { return true; });
-    at::manual_seed(1);
-    StrategyHarness one(mode, std::make_unique<TwiceUsed>(), comm, kSgd);
-    for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples, 4, 0));
-    EXPECT_EQ(comm.take().size(), 6u);
-    states.push_back(one.strategy->state());
-  }
-  EXPECT_EQ(relative_difference(states[0], states[1]), 0);
 }
 
 TEST(DdpTest, GradientsOfABucketShareItsMemoryThroughoutTraining) {

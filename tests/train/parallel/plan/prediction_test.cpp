@@ -333,10 +333,6 @@ TEST(PredictionTest, MemoryHasParametersAndWhatIsAlive) {
 
 TEST(PredictionTest, ModesOfWhichNothingIsKnownHaveAReasonAndNoShape) {
   const auto costs = ideal_machine(5, 1);
-  for (const char* mode : {"ddp(step-in-backward=true)", "zero(step-in-backward=true)"}) {
-    EXPECT_NE(why_unpredictable(planned(mode, 2, 1, 4)), "") << mode;
-    EXPECT_FALSE(shape_of_step(planned(mode, 2, 1, 4), facts(), &costs)) << mode;
-  }
   const PlannedMode own{.plan = {.mesh = {.data = 2}}, .batch_size = 4};  // of a plug-in with a step of its own
   EXPECT_EQ(why_unpredictable(own), "nothing is known of a mode of a plug-in");
   EXPECT_FALSE(shape_of_step(own, facts(), &costs));

@@ -303,7 +303,6 @@ TEST(LocalStepsTest, BadKeysAreRefused) {
             "--mode ddp: outer is nesterov, which is of local-steps; expected local-steps, or no outer");
   for (const auto& [keys, what, micro_shards] :
        {std::tuple{"", "--exact 8", 8}, std::tuple{",compress=fp16", "compress=fp16", 0},
-        std::tuple{",step-in-backward=true", "step-in-backward=true", 0},
         std::tuple{",sync-bn=true", "sync-bn=true", 0}})
     EXPECT_THAT(refused(concat("ddp(local-steps=2", keys, ")"), micro_shards),
                 HasSubstr(concat("--mode ddp: local-steps is 2 with ", what, "; expected one of them: ")));
