@@ -28,7 +28,7 @@ constexpr std::array kLayers{"core", "augment", "loader", "train", "tools", "pyt
 
 bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 
-std::vector<Include> includes() {
+std::vector<Include> read_includes() {
   static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
   std::vector<Include> found;
   for (const char* top : {"core", "augment", "loader", "train", "tools", "python", "tests", "bench"}) {
@@ -45,6 +45,12 @@ std::vector<Include> includes() {
       }
     }
   }
+  return found;
+}
+
+/// Read once: the regex takes a second for all files.
+const std::vector<Include>& includes() {
+  static const auto found = read_includes();
   return found;
 }
 

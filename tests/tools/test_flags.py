@@ -1,4 +1,5 @@
 """Every flag of every tool: given twice, below its range, and with 100 KB of text."""
+import functools
 import os
 import pathlib
 import re
@@ -31,17 +32,21 @@ def call(command, words, folder):
     return done.returncode, lines[0]
 
 
+@functools.cache
+def help_of(*command):
+    return subprocess.run([BIN / command[0], *command[1:], "--help"], capture_output=True, text=True, check=True).stdout
+
+
 def flags_of(command):
     """First long name of each flag that has a value, with the value's type as --help has it."""
-    text = subprocess.run([BIN / command[0], *command[1:], "--help"], capture_output=True, text=True, check=True).stdout
+    text = help_of(*command)
     found = re.findall(r"^  (?:-\w,)?(--[\w-]+)(?:,--?[\w-]+)* (INT|UINT|FLOAT|TEXT)\b", text, re.M)
     assert found, text
     return found
 
 
 def is_given_several_times(command, flag):
-    text = subprocess.run([BIN / command[0], *command[1:], "--help"], capture_output=True, text=True, check=True).stdout
-    return re.search(rf"{flag} TEXT \.\.\.", text) is not None
+    return re.search(rf"{flag} TEXT \.\.\.", help_of(*command)) is not None
 
 
 def words_of(command, flag, *values):

@@ -16,9 +16,9 @@ from PIL import Image
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
-# Stands for train and the others: it does as it is told by FAKE, a table of what happens at which --out or program.
-FAKE = """#!/usr/bin/env python3
-import json, os, pathlib, sys, time
+# Stands for train and the others: it does as it is told by FAKE, a table of what happens at which --out or program. Tests start it
+# several hundred times: this Python without its packages takes a quarter of what a python3 of PATH may take, which can be a shell script.
+FAKE = f"#!{sys.executable} -S\n" + """import json, os, pathlib, sys, time
 words, name = sys.argv[1:], pathlib.Path(sys.argv[0]).name
 if "--help" in words:
     print("  --device TEXT  cpu\\n  --resident        keep all pixels\\n  -j,--workers INT  threads")

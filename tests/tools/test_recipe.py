@@ -4,7 +4,7 @@ import csv
 import json
 import os
 import pathlib
-import tarfile
+import subprocess
 
 import pytest
 from safetensors.numpy import load_file
@@ -235,13 +235,8 @@ def a_fifth_of_cifar10(tmp_path_factory):
         assert "PENSTOCK_DATA" not in os.environ, f"{archive}: no such file; expected it, or no PENSTOCK_DATA"
         pytest.skip(f"did not run: {archive} is not there")
     folder = tmp_path_factory.mktemp("cifar10")
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            path = pathlib.PurePosixPath(member.name)
-            if member.isfile() and int(path.stem) % 5 == 0:
-                target = folder.joinpath(*path.parts[-3:])  # train/airplane/0000.jpg
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(tar.extractfile(member).read())
+    # train/airplane/0000.jpg and so on; Python's tarfile would take several times as long for 60,000 files
+    subprocess.run(["tar", "-xf", archive, "-C", folder, "--wildcards", "*[05].jpg"], check=True)
     return folder
 
 

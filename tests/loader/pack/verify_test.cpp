@@ -20,6 +20,7 @@
 #include "tests/loader/add_sample.h"
 #include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/storage_test_data.h"
+#include "tests/support/case_stride.h"
 
 namespace penstock {
 namespace {
@@ -91,7 +92,9 @@ TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
     EXPECT_THAT(verify(split).lines, testing::IsEmpty());
     const std::string file = read_manifest(split).shards[0].file;
     const Bytes whole = read_bytes(split / file);
+    int number = 0;
     for (const auto& [byte, named] : places_to_flip(split / file)) {
+      if (number++ % kCaseStride != 0) continue;
       const auto problems = problems_after_flip(split, file, whole, byte);
       ASSERT_FALSE(problems.empty()) << file << ", byte " << byte;
       EXPECT_THAT(problems, testing::Contains(testing::ContainsRegex(named))) << "byte " << byte;

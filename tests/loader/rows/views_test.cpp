@@ -11,6 +11,7 @@
 #include "tests/loader/loader_test_data.h"
 #include "tests/loader/photographs.h"
 #include "tests/loader/storage_test_data.h"
+#include "tests/support/case_stride.h"
 
 namespace penstock {
 namespace {
@@ -98,7 +99,7 @@ TEST(ViewPartsTest, PartsShareAHullThatIsNoLargerThanTheyAre) {
 /// Views are decoded together, each as if it were alone: a view that draws nothing is compared, because the random
 /// numbers of others are their own.
 TEST(ViewsTest, PhotographsThatAreDecodedOnceHaveTheSamePixels) {
-  const auto photographs = testing_data::photographs(20);
+  const auto photographs = testing_data::photographs(20 * kCaseStride);
   if (photographs.empty()) GTEST_SKIP() << testing_data::no_photographs();
   const testing_data::TemporaryFolder folder;
   for (const auto& path : photographs) {

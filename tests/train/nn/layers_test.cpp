@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
+#include <map>
+#include <optional>
+#include <tuple>
+
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "train/nn/batch_norm.h"
@@ -28,7 +32,7 @@ struct Pass {
   std::map<std::string, torch::Tensor> gradients;
 };
 
-Pass pass_of(const std::string& arch, const Precision& precision, torch::ScalarType images = torch::kFloat32) {
+Pass made_pass_of(const std::string& arch, const Precision& precision, torch::ScalarType images) {
   at::manual_seed(1);
   const auto model = ModelRegistry::make(parse_spec("arch", arch), kPrecise);
   for (auto& parameter : model->parameters()) {  // zeros and a layer scale of 1e-6 would hide what comes before them
@@ -45,13 +49,23 @@ Pass pass_of(const std::string& arch, const Precision& precision, torch::ScalarT
   return pass;
 }
 
+/// Made once for each of its arguments: half precision takes seconds where the processor does not compute in it.
+const Pass& pass_of(const std::string& arch, const Precision& precision, torch::ScalarType images = torch::kFloat32) {
+  using Key = std::tuple<std::string, std::optional<torch::ScalarType>, bool, double, torch::ScalarType>;
+  static std::map<Key, Pass> passes;
+  const Key key{arch, precision.dtype, precision.is_channels_last, precision.gradient_scale, images};
+  const auto found = passes.find(key);
+  return found != passes.end() ? found->second
+                               : passes.emplace(key, made_pass_of(arch, precision, images)).first->second;
+}
+
 double relative(const torch::Tensor& one, const torch::Tensor& other) {
   return ((one - other).norm() / other.norm()).item<double>();
 }
 
 TEST(PrecisionTest, HalfPrecisionRoundsAndLeavesParametersGradientsAndLogitsF32) {
   for (const auto& arch : kArchsOfLayers) {
-    const Pass whole = pass_of(arch, {}), half = pass_of(arch, {.dtype = torch::kBFloat16});
+    const Pass &whole = pass_of(arch, {}), &half = pass_of(arch, {.dtype = torch::kBFloat16});
     EXPECT_EQ(half.logits.scalar_type(), torch::kFloat32) << arch;
     EXPECT_FALSE(half.logits.equal(whole.logits)) << arch;
     EXPECT_LT(relative(half.logits, whole.logits), 0.1) << arch;
@@ -70,7 +84,7 @@ TEST(PrecisionTest, ImagesThatComeRoundedGiveTheSameBits) {
   for (const auto& arch : kArchsOfLayers) {
     EXPECT_TRUE(ModelRegistry::make(parse_spec("arch", arch), kPrecise)->rounds_images()) << arch;
     const Precision half{.dtype = torch::kBFloat16, .gradient_scale = 1024};
-    const Pass given = pass_of(arch, half), rounded = pass_of(arch, half, torch::kBFloat16);
+    const Pass &given = pass_of(arch, half), &rounded = pass_of(arch, half, torch::kBFloat16);
     EXPECT_TRUE(given.logits.equal(rounded.logits)) << arch;
     ASSERT_EQ(given.gradients.size(), rounded.gradients.size());
     for (const auto& [name, gradient] : given.gradients)
@@ -91,8 +105,8 @@ TEST(PrecisionTest, RowsAreHalvesWhereTheModelRoundsThemFirst) {
 /// bf16 has the range of f32, so that a power of two is taken off again to the bit.
 TEST(PrecisionTest, TheScaleOfGradientsIsTakenOffInEveryLayer) {
   for (const auto& arch : kArchsOfLayers) {
-    const Pass plain = pass_of(arch, {.dtype = torch::kBFloat16});
-    const Pass scaled = pass_of(arch, {.dtype = torch::kBFloat16, .gradient_scale = 1024});
+    const Pass& plain = pass_of(arch, {.dtype = torch::kBFloat16});
+    const Pass& scaled = pass_of(arch, {.dtype = torch::kBFloat16, .gradient_scale = 1024});
     EXPECT_TRUE(plain.logits.equal(scaled.logits)) << arch;
     EXPECT_EQ(plain.gradients.size(), scaled.gradients.size());
     for (const auto& [name, gradient] : plain.gradients)
@@ -127,7 +141,7 @@ TEST(PrecisionTest, AScaleThatIsTooLargeOverflowsTheGradientsOfF16) {
 
 TEST(PrecisionTest, ChannelsLastChangesTheMemoryAndNotTheNumbers) {
   for (const std::string arch : {"resnet18", "airbench(width=0.25)", "bag-of-tricks-resnet(width=0.25)"}) {
-    const Pass plain = pass_of(arch, {}), last = pass_of(arch, {.is_channels_last = true});
+    const Pass &plain = pass_of(arch, {}), &last = pass_of(arch, {.is_channels_last = true});
     EXPECT_LT(relative(last.logits, plain.logits), 1e-5) << arch;
     for (const auto& [name, gradient] : plain.gradients)
       EXPECT_LT(relative(last.gradients.at(name), gradient), 1e-3) << arch << " " << name;

@@ -202,18 +202,19 @@ TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
 }
 
 /// With one micro-batch BatchNorm sees what it sees in single.
-TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
-  const auto samples = random_samples(8, kSmallPhotos, 4);
-  const auto model = make_typed("resnet18", kSmallPhotos, torch::kFloat64);
-  const auto expected = plain_loop(*model, samples, 4, 2, 1);
-  for (const auto& [mode, world_size] :
-       {ModeCase{"mp", 2}, ModeCase{"mp(cut=layer1.1:layer4)", 3}, ModeCase{"mp(balance=memory)", 2},
-        ModeCase{"zero", 1}, ModeCase{"zero(stage=3)", 1},
-        ModeCase{"pipeline(micro-batches=1,schedule=zero-bubble)", 2}, ModeCase{"dp(devices=cpu:1)", 1}})
-    EXPECT_LE(relative_difference(expected,
-                                  train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
-              1e-12)
-        << mode;
+TEST(ModesTest, BatchNormAndResidualBlocksInPartsTrainTheSameModel) {
+  const auto expect = [](const std::string& arch, const ModelShape& shape, const std::vector<ModeCase>& cases) {
+    const auto samples = random_samples(8, shape, 4);
+    const auto expected = plain_loop(*make_typed(arch, shape, torch::kFloat64), samples, 4, 2, 1);
+    for (const auto& [mode, world_size] : cases)
+      EXPECT_LE(relative_difference(expected, train(mode, world_size, arch, shape, samples, 4, 2, torch::kFloat64)),
+                1e-12)
+          << arch << ", " << mode;
+  };
+  expect("lenet(batch-norm=true)", kSmallGrey,
+         {{"mp", 2}, {"mp(balance=memory)", 2}, {"zero", 1}, {"zero(stage=3)", 1}, {"dp(devices=cpu:1)", 1}});
+  expect("resnet18", kSmallPhotos,
+         {{"mp(cut=layer1.1:layer4)", 3}, {"pipeline(micro-batches=1,schedule=zero-bubble)", 2}});
 }
 
 /// What a row drops belongs to its position in the epoch: all modes drop the same, without --exact too. The last batch
