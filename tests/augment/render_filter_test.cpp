@@ -170,6 +170,16 @@ Plan resized(int height, int width, double step) {
   return plan;
 }
 
+TEST(DctScaleTest, ABoxSeesThePixelsOfTheWholePicture) {
+  Plan plan = resized(400, 400, 8);
+  for (const Filter filter : {Filter::kAntialiasHamming, Filter::kAntialiasBicubic, Filter::kAntialiasLanczos}) {
+    plan.filter = filter;
+    EXPECT_EQ(dct_scale(plan), 1);
+  }
+  plan.filter = Filter::kAntialiasBox;
+  EXPECT_EQ(dct_scale(plan), 8);
+}
+
 TEST(DctScaleTest, KeepsAPixelForAPixelInEveryDirection) {
   for (const auto& [step, scale] : {std::pair(0.5, 8), {1.0, 8}, {1.99, 8}, {2.0, 4}, {3.9, 4}, {4.0, 2}, {8.5, 1}})
     EXPECT_EQ(dct_scale(resized(400, 400, step)), scale) << step;
